@@ -1,0 +1,248 @@
+//! Facts about a machine, and nothing else: live, or from a snapshot.
+//!
+//! Every fact has an address, `(file, key)`: the place where a snapshot keeps it. A live host reads the
+//! machine; a recording host reads the machine and keeps each answer; a captured host answers
+//! from what was kept. So whatever a command asked when the snapshot was taken has the same answer
+//! later, and whatever was not asked is [`Unknown::NotCaptured`], never a guess.
+//!
+//! This is the only room that touches `/proc`, `/run`, sockets and files of the host.
+
+pub mod deadline;
+pub mod environ;
+pub mod fact;
+pub mod files;
+pub mod machine;
+pub mod process;
+pub mod snapshot;
+pub mod sockets;
+pub mod terminal;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rayon::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use environ::{Entry, Environ, Masked, Value};
+pub use fact::{Fact, Raw, Unknown};
+pub use machine::Machine;
+pub use process::{Exe, Fd, Pid, Proc, ProcessKey, Stat, View};
+pub use sockets::{Net, Tcp, Unix};
+pub use terminal::Terminal;
+
+use snapshot::{Captured, Mask, Recorder};
+
+/// A machine to ask, live or captured.
+pub struct Host {
+    source: Source,
+    machine: Machine,
+    nets: Mutex<HashMap<Option<Pid>, Arc<Net>>>,
+    namespaces: Mutex<HashMap<String, Fact<Vec<u8>>>>,
+    table: OnceLock<Fact<HashMap<Pid, Stat>>>,
+    terminal: OnceLock<Fact<Terminal>>,
+    users: OnceLock<HashMap<u32, String>>,
+}
+
+enum Source {
+    Live { root: PathBuf },
+    Recording { root: PathBuf, recorder: Recorder },
+    Captured(Box<Captured>),
+}
+
+impl Host {
+    /// This machine.
+    pub fn live() -> Host {
+        Host::at_root("/")
+    }
+
+    /// A machine whose file system starts at `root`: `/` for this one, a made-up tree in tests.
+    pub fn at_root(root: impl Into<PathBuf>) -> Host {
+        let root = root.into();
+        let machine = Machine::read(&root);
+        Host::new(Source::Live { root }, machine)
+    }
+
+    /// This machine, keeping every answer for a snapshot. `mask` decides what is kept of values and arguments.
+    pub fn recording(mask: Box<dyn Mask>) -> Host {
+        let root = PathBuf::from("/");
+        let machine = Machine::read(&root);
+        Host::new(Source::Recording { root, recorder: Recorder::new(mask) }, machine)
+    }
+
+    /// The machine that a snapshot holds.
+    pub fn captured(captured: Captured) -> Host {
+        let machine = captured.machine();
+        Host::new(Source::Captured(Box::new(captured)), machine)
+    }
+
+    fn new(source: Source, machine: Machine) -> Host {
+        Host {
+            source,
+            machine,
+            nets: Mutex::default(),
+            namespaces: Mutex::default(),
+            table: OnceLock::new(),
+            terminal: OnceLock::new(),
+            users: OnceLock::new(),
+        }
+    }
+
+    /// What kind of machine it is, and when and with which privilege it was looked at.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Whether the answers come from a snapshot.
+    pub fn is_captured(&self) -> bool {
+        matches!(self.source, Source::Captured(_))
+    }
+
+    /// What the snapshot's own bookkeeping has to say: altered, missing or unreadable parts.
+    pub fn snapshot_faults(&self) -> Vec<snapshot::Fault> {
+        match &self.source {
+            Source::Captured(captured) => captured.faults(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What was recorded so far, if this host records.
+    pub fn recorder(&self) -> Option<&Recorder> {
+        match &self.source {
+            Source::Recording { recorder, .. } => Some(recorder),
+            _ => None,
+        }
+    }
+
+    fn live_root(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Live { root } | Source::Recording { root, .. } => Some(root),
+            Source::Captured(_) => None,
+        }
+    }
+
+    /// The fact kept at `(file, key)`: read now, read and kept, or looked up.
+    ///
+    /// Rooms above use it for facts that they derive and that masking would make impossible to derive again.
+    pub fn fact<T: Serialize + DeserializeOwned>(&self, file: &str, key: &str, read: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        match &self.source {
+            Source::Live { .. } => read(),
+            Source::Recording { recorder, .. } => {
+                let fact = read();
+                recorder.keep(file, key, &fact);
+                fact
+            }
+            Source::Captured(captured) => captured.get(file, key),
+        }
+    }
+
+    /// Like [`Host::fact`], for facts of which a snapshot keeps less than what was read.
+    fn masked_fact<T: Serialize + DeserializeOwned>(
+        &self,
+        file: &str,
+        key: &str,
+        read: impl FnOnce() -> Fact<T>,
+        keep: impl FnOnce(&dyn Mask, &T) -> T,
+    ) -> Fact<T> {
+        match &self.source {
+            Source::Live { .. } => read(),
+            Source::Recording { recorder, .. } => {
+                let fact = read();
+                recorder.keep(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
+                fact
+            }
+            Source::Captured(captured) => captured.get(file, key),
+        }
+    }
+
+    /// Every process id, ascending.
+    pub fn pids(&self) -> Fact<Vec<Pid>> {
+        let root = match &self.source {
+            Source::Live { root } | Source::Recording { root, .. } => root,
+            Source::Captured(captured) => return Ok(captured.pids()),
+        };
+        let mut pids: Vec<Pid> = files::names(&root.join("proc"))?.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// A handle on one process.
+    pub fn process(&self, pid: Pid) -> Proc<'_> {
+        Proc::open(self, pid)
+    }
+
+    /// Runs `look` on every process, on all cores, and keeps what it returns, in order of pid.
+    pub fn scan<T: Send>(&self, look: impl Fn(&Proc<'_>) -> Option<T> + Sync) -> Fact<Vec<T>> {
+        let pids = self.pids()?;
+        Ok(pids.par_iter().with_min_len(16).filter_map(|&pid| look(&self.process(pid))).collect())
+    }
+
+    /// `stat` of every process, read once.
+    pub fn table(&self) -> Fact<&HashMap<Pid, Stat>> {
+        let read = || Ok(self.scan(|process| process.stat().ok())?.into_iter().map(|stat| (stat.pid, stat)).collect());
+        self.table.get_or_init(read).as_ref().map_err(Clone::clone)
+    }
+
+    /// The processes from `pid` up to pid 1 (or to the first one that cannot be read), `pid` first.
+    pub fn chain(&self, pid: Pid) -> Vec<Stat> {
+        let mut chain = Vec::<Stat>::new();
+        let mut next = pid;
+        while next != 0 && chain.iter().all(|stat| stat.pid != next) {
+            let Ok(stat) = self.process(next).stat() else { break };
+            next = stat.ppid;
+            chain.push(stat);
+        }
+        chain
+    }
+
+    /// The socket tables of our own network namespace, or of a process's.
+    pub fn net(&self, view: View) -> Arc<Net> {
+        let mut nets = self.nets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        nets.entry(view.net)
+            .or_insert_with(|| {
+                let (file, source) = match view.net {
+                    None => ("net/ours.json".to_owned(), "/proc/net".to_owned()),
+                    Some(pid) => (format!("net/{pid}.json"), format!("/proc/{pid}/net")),
+                };
+                let read = |name: &str| {
+                    let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+                    // `/proc/net` is a link to `self/net`, which a made-up tree need not have.
+                    files::read_small(&root.join(&source[1..]).join(name), usize::MAX)
+                };
+                Arc::new(Net {
+                    tcp: self.fact(&file, "tcp", || sockets::parse_tcp(&read("tcp")?)),
+                    tcp6: self.fact(&file, "tcp6", || sockets::parse_tcp(&read("tcp6")?)),
+                    unix: self.fact(&file, "unix", || sockets::parse_unix(&read("unix")?)),
+                    source,
+                })
+            })
+            .clone()
+    }
+
+    /// The login name of a uid.
+    pub fn user_name(&self, uid: u32) -> Option<String> {
+        self.fact("users.json", &uid.to_string(), || {
+            let users = self.users.get_or_init(machine::users);
+            users.get(&uid).cloned().ok_or(Unknown::Absent)
+        })
+        .ok()
+    }
+
+    /// The terminal that the tool was started from.
+    pub fn terminal(&self) -> Fact<&Terminal> {
+        let find = || self.masked_fact("terminal.json", "terminal", || Terminal::find(self), |mask, terminal| terminal.masked(mask));
+        self.terminal.get_or_init(find).as_ref().map_err(Clone::clone)
+    }
+
+    fn own_namespace(&self, name: &str) -> Fact<Vec<u8>> {
+        let mut cache = self.namespaces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        cache
+            .entry(name.to_owned())
+            .or_insert_with(|| {
+                let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+                files::link(&root.join("proc/self/ns").join(name))
+            })
+            .clone()
+    }
+}

@@ -1,0 +1,338 @@
+//! Files of the host: what stands at a path, what a directory lists, what a small file says.
+//!
+//! Every question has a deadline, is asked in the view of the process concerned, and opens only regular
+//! files: a FIFO's writer must not be woken, a device not read.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+use super::deadline;
+use super::fact::{Fact, Raw, Unknown, encode};
+use super::process::View;
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A Unix socket.
+    Socket,
+    /// A FIFO.
+    Fifo,
+    /// A character or block device.
+    Device,
+    /// A symbolic link whose target is gone.
+    BrokenLink,
+}
+
+impl FileKind {
+    /// As a message names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            FileKind::File => "a file",
+            FileKind::Directory => "a directory",
+            FileKind::Socket => "a socket",
+            FileKind::Fifo => "a FIFO",
+            FileKind::Device => "a device",
+            FileKind::BrokenLink => "a broken symbolic link",
+        }
+    }
+}
+
+/// What `stat` says of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathFact {
+    /// What it is, symbolic links followed.
+    pub kind: FileKind,
+    /// The path itself is a symbolic link, and points here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Raw>,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Device and inode, which tell whether two paths are one file.
+    pub inode: (u64, u64),
+    /// Modified, milliseconds since the epoch.
+    pub modified_ms: i64,
+    /// Status changed, milliseconds since the epoch. For a socket: when it was bound or its mode set.
+    pub changed_ms: i64,
+}
+
+/// A small file that was read and understood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document<T> {
+    /// What `stat` says of it.
+    pub stat: PathFact,
+    /// What it says, or why it could not be understood.
+    pub content: Result<T, String>,
+}
+
+/// The largest file that is read as text: registration files and unit files have a few hundred bytes.
+const SMALL: usize = 1 << 20;
+
+impl Host {
+    /// What stands at an absolute path, as `view` sees it.
+    pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
+        let place = self.place(view, path);
+        self.fact(&file_of("paths", view), &key_of(path), || {
+            let place = place?;
+            deadline::ask(&place.shown(), move || place.stat())
+        })
+    }
+
+    /// The names in a directory that are programs a user may start, sorted.
+    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Vec<Raw>> {
+        let place = self.place(view, dir);
+        self.fact(&file_of("listings", view), &key_of(dir), || {
+            let place = place?;
+            deadline::ask(&place.shown(), move || place.programs())
+        })
+    }
+
+    /// The names in a directory, sorted.
+    pub fn listing(&self, view: View, dir: &[u8]) -> Fact<Vec<Raw>> {
+        let place = self.place(view, dir);
+        self.fact(&file_of("names", view), &key_of(dir), || {
+            let place = place?;
+            deadline::ask(&place.shown(), move || {
+                let fd = place.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+                let mut names = names_of(fd)?.into_iter().map(|name| Raw(name.into_vec())).collect::<Vec<_>>();
+                names.sort();
+                Ok(names)
+            })
+        })
+    }
+
+    /// A small file, read and parsed. Only what `parse` returns is kept in a snapshot, so it must leave secrets out.
+    pub fn document<T>(&self, view: View, path: &[u8], parse: fn(&[u8]) -> Result<T, String>) -> Fact<Document<T>>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
+        let place = self.place(view, path);
+        self.fact(&file_of("documents", view), &key_of(path), || {
+            let place = place?;
+            deadline::ask(&place.shown(), move || {
+                let stat = place.stat()?;
+                if stat.kind != FileKind::File {
+                    return Ok(Document { content: Err(format!("it is {}, not a regular file", stat.kind.word())), stat });
+                }
+                if stat.bytes > SMALL as u64 {
+                    return Ok(Document { content: Err(format!("it has {} bytes; such a file has a few hundred", stat.bytes)), stat });
+                }
+                let file = place.open(OFlags::RDONLY | OFlags::NONBLOCK)?;
+                let mut bytes = Vec::new();
+                let length = read_whole(&file, &mut bytes, SMALL)?;
+                Ok(Document { content: parse(&bytes[..length]), stat })
+            })
+        })
+    }
+
+    /// Reads a part of a program file, such as its last kilobytes. Live machines only: rooms above keep what they
+    /// derive from it with [`Host::fact`].
+    pub fn open_program(&self, pid: super::Pid) -> Fact<std::fs::File> {
+        let root = self.live_root().ok_or(Unknown::NotCaptured)?.to_owned();
+        let path = root.join(format!("proc/{pid}/exe"));
+        let shown = path.clone();
+        deadline::ask(&shown, move || {
+            let probe = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let stat = rustix::fs::fstat(&probe)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                return Err(Unknown::Malformed("the program is no regular file".to_owned()));
+            }
+            Ok(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
+        })
+    }
+
+    fn place(&self, view: View, path: &[u8]) -> Fact<Place> {
+        let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+        let path = path.to_vec();
+        Ok(match view.mount {
+            Some(pid) => Place { root: Some(root.join(format!("proc/{pid}/root"))), path },
+            None if root != Path::new("/") => Place { root: Some(root.to_owned()), path },
+            None => Place { root: None, path },
+        })
+    }
+}
+
+/// A path, and the root it is looked up below when that is not ours.
+struct Place {
+    root: Option<PathBuf>,
+    path: Vec<u8>,
+}
+
+impl Place {
+    fn shown(&self) -> PathBuf {
+        let path = Path::new(std::ffi::OsStr::from_bytes(&self.path));
+        match &self.root {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        }
+    }
+
+    fn open(&self, flags: OFlags) -> Fact<OwnedFd> {
+        // openat2 refuses flags that O_PATH would make meaningless.
+        let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | OFlags::CLOEXEC | OFlags::NOCTTY };
+        match &self.root {
+            None => Ok(rustix::fs::open(self.path.as_slice(), flags, Mode::empty())?),
+            Some(root) => {
+                let top = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+                // Absolute links inside must not lead back to our own files.
+                Ok(rustix::fs::openat2(top, self.path.as_slice(), flags, Mode::empty(), ResolveFlags::IN_ROOT)?)
+            }
+        }
+    }
+
+    fn stat(&self) -> Fact<PathFact> {
+        let itself = self.open(OFlags::PATH | OFlags::NOFOLLOW)?;
+        let own = rustix::fs::fstat(&itself)?;
+        let link = (FileType::from_raw_mode(own.st_mode) == FileType::Symlink)
+            .then(|| rustix::fs::readlinkat(&itself, "", Vec::new()).map(|target| Raw(target.into_bytes())))
+            .transpose()?;
+        let (stat, kind) = match &link {
+            None => (own, None),
+            Some(_) => match self.open(OFlags::PATH) {
+                Ok(target) => (rustix::fs::fstat(target)?, None),
+                Err(Unknown::Absent | Unknown::Malformed(_)) => (own, Some(FileKind::BrokenLink)),
+                Err(other) => return Err(other),
+            },
+        };
+        let kind = kind.unwrap_or(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => FileKind::Directory,
+            FileType::Socket => FileKind::Socket,
+            FileType::Fifo => FileKind::Fifo,
+            FileType::CharacterDevice | FileType::BlockDevice => FileKind::Device,
+            _ => FileKind::File,
+        });
+        Ok(PathFact {
+            kind,
+            link,
+            mode: stat.st_mode & 0o7777,
+            uid: stat.st_uid,
+            bytes: stat.st_size as u64,
+            inode: (stat.st_dev, stat.st_ino),
+            modified_ms: stat.st_mtime * 1000 + stat.st_mtime_nsec as i64 / 1_000_000,
+            changed_ms: stat.st_ctime * 1000 + stat.st_ctime_nsec as i64 / 1_000_000,
+        })
+    }
+
+    fn programs(&self) -> Fact<Vec<Raw>> {
+        let fd = self.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let at = rustix::fs::openat(&fd, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let mut programs = Vec::new();
+        for name in names_of(fd)? {
+            let Ok(stat) = rustix::fs::statat(&at, &name, AtFlags::empty()) else { continue };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_mode & 0o111 != 0 {
+                programs.push(Raw(name.into_vec()));
+            }
+        }
+        programs.sort();
+        Ok(programs)
+    }
+}
+
+fn file_of(kind: &str, view: View) -> String {
+    match view.mount {
+        None => format!("{kind}/ours.json"),
+        Some(pid) => format!("{kind}/{pid}.json"),
+    }
+}
+
+/// The key under which a snapshot keeps a fact about a path.
+fn key_of(path: &[u8]) -> String {
+    match std::str::from_utf8(path) {
+        Ok(text) => text.to_owned(),
+        Err(_) => format!("b64:{}", encode(path)),
+    }
+}
+
+fn names_of(fd: OwnedFd) -> Fact<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::new(fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name.to_vec()));
+        }
+    }
+    Ok(names)
+}
+
+/// The names in a directory of the kernel's own.
+pub(super) fn names(path: &Path) -> Fact<Vec<OsString>> {
+    names_of(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The target of a link of the kernel's own.
+pub(super) fn link(path: &Path) -> Fact<Vec<u8>> {
+    Ok(rustix::fs::readlink(path, Vec::new())?.into_bytes())
+}
+
+/// A file of the kernel's own.
+pub(super) fn read_small(path: &Path, limit: usize) -> Fact<Vec<u8>> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut bytes = Vec::new();
+    let length = read_whole(&file, &mut bytes, limit)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Reads to the end, or to `limit`, into a buffer that only grows; returns how much of it is filled.
+pub(super) fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    let mut filled = 0;
+    loop {
+        if buffer.len() - filled < 4096 {
+            buffer.resize((buffer.len() * 2).max(16 << 10), 0);
+        }
+        match rustix::io::read(file, &mut buffer[filled..]) {
+            Ok(0) => return Ok(filled),
+            Ok(read) => filled += read,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if filled >= limit {
+            return Ok(limit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_links_stay_inside_another_root() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("etc")).unwrap();
+        std::fs::write(tree.path().join("etc/inner"), "inner").unwrap();
+        std::os::unix::fs::symlink("/etc/inner", tree.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", tree.path().join("escape")).unwrap();
+        let host = Host::at_root(tree.path());
+        let fact = host.path(View::OURS, b"/link").unwrap();
+        assert_eq!((fact.kind, fact.bytes), (FileKind::File, 5));
+        assert_eq!(fact.link, Some(Raw::from("/etc/inner")));
+        assert_eq!(host.path(View::OURS, b"/escape").unwrap().kind, FileKind::BrokenLink);
+        assert_eq!(host.path(View::OURS, b"/nothing"), Err(Unknown::Absent));
+    }
+
+    #[test]
+    fn a_fifo_is_told_and_not_opened() {
+        let tree = tempfile::tempdir().unwrap();
+        rustix::fs::mknodat(CWD, tree.path().join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let host = Host::at_root(tree.path());
+        let document = host.document(View::OURS, b"/fifo", |bytes| Ok(bytes.len())).unwrap();
+        assert_eq!(document.content, Err("it is a FIFO, not a regular file".to_owned()));
+    }
+}

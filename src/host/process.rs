@@ -1,0 +1,358 @@
+//! One process: a handle that keeps its `/proc/<pid>` directory open, and the facts read through it.
+//!
+//! The open directory pins the kernel's `struct pid`: when the process ends, every further read
+//! through it fails with ESRCH, even if the number has been given to another process since. So facts
+//! read through one handle are of one process, without reading `stat` twice.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::environ::{Environ, Value};
+use super::fact::{Fact, Raw, Unknown};
+use super::{Host, files};
+
+/// A process id.
+pub type Pid = u32;
+
+/// What tells one process from all others on a machine since its boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessKey {
+    /// The process id.
+    pub pid: Pid,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// What `/proc/<pid>/stat` says, and the owner of the directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stat {
+    /// The process id.
+    pub pid: Pid,
+    /// The kernel's name of it, 15 bytes at most, set by the process itself.
+    pub comm: Raw,
+    /// `R`, `S`, `D`, `Z`, …
+    pub state: char,
+    /// Parent.
+    pub ppid: Pid,
+    /// Process group.
+    pub pgrp: Pid,
+    /// Session, which is the pid of its leader.
+    pub session: Pid,
+    /// Device number of the controlling tty; 0 = none.
+    pub tty_nr: u32,
+    /// A thread of the kernel (PF_KTHREAD).
+    pub kernel_thread: bool,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// Effective uid: the owner of the `/proc/<pid>` directory, whatever the process's dumpable flag.
+    pub euid: u32,
+}
+
+impl Stat {
+    /// What tells this process from all others.
+    pub fn key(&self) -> ProcessKey {
+        ProcessKey { pid: self.pid, start_ticks: self.start_ticks }
+    }
+
+    /// Name of the controlling tty below `/dev`, such as `pts/3`.
+    pub fn tty(&self) -> Option<String> {
+        // The kernel's encoding: minor in bits 31-20 and 7-0, major in bits 15-8.
+        let major = (self.tty_nr >> 8) & 0xfff;
+        let minor = (self.tty_nr & 0xff) | ((self.tty_nr >> 12) & 0xfff00);
+        match (major, minor) {
+            (0, 0) => None,
+            (136..=143, _) => Some(format!("pts/{}", (major - 136) * 256 + minor)),
+            (4, 0..=63) => Some(format!("tty{minor}")),
+            (4, _) => Some(format!("ttyS{}", minor - 64)),
+            (5, 1) => Some("console".to_owned()),
+            _ => Some(format!("char {major}:{minor}")),
+        }
+    }
+
+    /// Whether the process has ended and waits for its parent.
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Parses the line. The command stands in parentheses and may hold any byte, parentheses included.
+    pub fn parse(line: &[u8], euid: u32) -> Option<Stat> {
+        const KERNEL_THREAD: u64 = 0x0020_0000;
+        let open = memchr::memchr(b'(', line)?;
+        let close = memchr::memrchr(b')', line)?;
+        let pid = std::str::from_utf8(line.get(..open)?).ok()?.trim().parse().ok()?;
+        let comm = Raw::from(line.get(open + 1..close)?);
+        let rest = std::str::from_utf8(line.get(close + 2..)?).ok()?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let ppid = fields.next()?.parse().ok()?;
+        let pgrp = fields.next()?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
+        let tty_nr = fields.next()?.parse::<i64>().ok()? as u32;
+        let flags: u64 = fields.nth(1)?.parse().ok()?;
+        let start_ticks = fields.nth(12)?.parse().ok()?;
+        Some(Stat { pid, comm, state, ppid, pgrp, session, tty_nr, kernel_thread: flags & KERNEL_THREAD != 0, start_ticks, euid })
+    }
+}
+
+/// The program a process runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exe {
+    /// Path as the kernel gives it, without the mark of deletion.
+    pub path: Raw,
+    /// The file was unlinked or replaced since (the kernel appends ` (deleted)`).
+    pub deleted: bool,
+}
+
+impl Exe {
+    /// Splits the kernel's mark off.
+    pub fn parse(link: &[u8]) -> Exe {
+        match link.strip_suffix(b" (deleted)") {
+            Some(path) => Exe { path: Raw::from(path), deleted: true },
+            None => Exe { path: Raw::from(link), deleted: false },
+        }
+    }
+
+    /// The last component.
+    pub fn base(&self) -> &[u8] {
+        self.path.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+
+    /// As the kernel writes it.
+    pub fn shown(&self) -> Vec<u8> {
+        let mut path = self.path.0.clone();
+        if self.deleted {
+            path.extend_from_slice(b" (deleted)");
+        }
+        path
+    }
+}
+
+/// An open file of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fd {
+    /// Its number.
+    pub fd: u32,
+    /// What it is open on: a path, `socket:[inode]`, `pipe:[inode]`, …
+    pub target: Raw,
+}
+
+impl Fd {
+    /// The inode of the socket it is open on.
+    pub fn socket_inode(&self) -> Option<u64> {
+        let inner = self.target.as_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        inner.parse().ok()
+    }
+}
+
+/// From where a process sees files and networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct View {
+    /// Its mount namespace is not ours: paths are looked up below `/proc/<pid>/root`.
+    pub mount: Option<Pid>,
+    /// Its network namespace is not ours: sockets are looked up in `/proc/<pid>/net`.
+    pub net: Option<Pid>,
+}
+
+impl View {
+    /// Our own namespaces.
+    pub const OURS: View = View { mount: None, net: None };
+}
+
+/// A process, held open.
+pub struct Proc<'h> {
+    host: &'h Host,
+    pid: Pid,
+    dir: Option<OwnedFd>,
+    file: String,
+}
+
+thread_local! {
+    /// One buffer a thread: three thousand processes are read without three thousand allocations.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// More than any kernel lets execve take (a quarter of the stack limit, 6 MiB at most by default).
+const BLOCK_LIMIT: usize = 64 << 20;
+
+impl<'h> Proc<'h> {
+    pub(super) fn open(host: &'h Host, pid: Pid) -> Proc<'h> {
+        let dir = host.live_root().and_then(|root| {
+            let path = root.join("proc").join(pid.to_string());
+            rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+        });
+        Proc { host, pid, dir, file: format!("processes/{pid}.json") }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// `stat`, and the owner.
+    pub fn stat(&self) -> Fact<Stat> {
+        self.host.fact(&self.file, "stat", || {
+            let dir = self.dir()?;
+            let euid = rustix::fs::fstat(dir)?.st_uid;
+            self.with("stat", |line| Stat::parse(line, euid).ok_or_else(|| Unknown::Malformed("stat".to_owned())))?
+        })
+    }
+
+    /// The environment block at execve.
+    pub fn environ(&self) -> Fact<Environ> {
+        let read = || self.environ_block(Environ::parse);
+        self.host.masked_fact(&self.file, "environ", read, |mask, environ| mask.environ(environ))
+    }
+
+    /// Hands the raw block to `read` without copying it. Live machines only; a snapshot has no blocks.
+    ///
+    /// A kernel thread and a zombie have no memory, and so an empty block.
+    pub fn environ_block<T>(&self, read: impl Fn(&[u8]) -> T) -> Fact<T> {
+        match self.with("environ", &read) {
+            // Linux 6.15 and later answers ESRCH for a process without memory.
+            Err(Unknown::Gone) if self.with("stat", |_| ()).is_ok() => Ok(read(b"")),
+            other => other,
+        }
+    }
+
+    /// The arguments, split at NUL.
+    pub fn cmdline(&self) -> Fact<Vec<Value>> {
+        let read = || {
+            self.with("cmdline", |bytes| {
+                let body = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+                if body.is_empty() { Vec::new() } else { body.split(|&byte| byte == 0).map(|arg| Value::Clear(Raw::from(arg))).collect() }
+            })
+        };
+        self.host.masked_fact(&self.file, "cmdline", read, |mask, argv| mask.argv(argv))
+    }
+
+    /// The program it runs; [`Unknown::Absent`] for a kernel thread.
+    pub fn exe(&self) -> Fact<Exe> {
+        self.host.fact(&self.file, "exe", || Ok(Exe::parse(&self.link("exe")?)))
+    }
+
+    /// The working directory.
+    pub fn cwd(&self) -> Fact<Raw> {
+        self.host.fact(&self.file, "cwd", || Ok(Raw(self.link("cwd")?)))
+    }
+
+    /// The control groups, as the kernel lists them.
+    pub fn cgroup(&self) -> Fact<Raw> {
+        self.host.fact(&self.file, "cgroup", || self.with("cgroup", |bytes| Raw::from(bytes)))
+    }
+
+    /// Hands the control groups to `read` without copying them. Live machines only.
+    pub fn cgroup_block<T>(&self, read: impl Fn(&[u8]) -> T) -> Fact<T> {
+        self.with("cgroup", read)
+    }
+
+    /// The open files.
+    pub fn fds(&self) -> Fact<Vec<Fd>> {
+        self.host.fact(&self.file, "fds", || {
+            let dir = rustix::fs::openat(self.dir()?, "fd", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            let mut fds = Vec::new();
+            for entry in rustix::fs::Dir::read_from(&dir)? {
+                let entry = entry?;
+                let Some(fd) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) else { continue };
+                // A file closed since the directory was read is not an open file.
+                if let Ok(target) = rustix::fs::readlinkat(&dir, entry.file_name(), Vec::new()) {
+                    fds.push(Fd { fd, target: Raw(target.into_bytes()) });
+                }
+            }
+            fds.sort_by_key(|fd| fd.fd);
+            Ok(fds)
+        })
+    }
+
+    /// From where it sees files and networks.
+    pub fn view(&self) -> Fact<View> {
+        self.host.fact(&self.file, "view", || {
+            let other = |name: &str| -> Fact<Option<Pid>> {
+                let ours = self.host.own_namespace(name)?;
+                Ok((self.link(&format!("ns/{name}"))? != ours).then_some(self.pid))
+            };
+            Ok(View { mount: other("mnt")?, net: other("net")? })
+        })
+    }
+
+    fn dir(&self) -> Fact<&OwnedFd> {
+        self.dir.as_ref().ok_or(Unknown::Gone)
+    }
+
+    fn link(&self, name: &str) -> Fact<Vec<u8>> {
+        match rustix::fs::readlinkat(self.dir()?, name, Vec::new()) {
+            Ok(target) => Ok(target.into_bytes()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn with<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Fact<T> {
+        let opened = rustix::fs::openat(self.dir()?, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let file = match opened.map_err(Unknown::from) {
+            Ok(file) => file,
+            // The directory is held open: what is not in it any more went with the process.
+            Err(Unknown::Absent) => return Err(Unknown::Gone),
+            Err(other) => return Err(other),
+        };
+        BUFFER.with_borrow_mut(|buffer| {
+            let length = files::read_whole(&file, buffer, BLOCK_LIMIT)?;
+            let value = read(&buffer[..length]);
+            // One process with a huge block must not make every later read carry it.
+            if buffer.len() > 1 << 20 {
+                buffer.truncate(64 << 10);
+                buffer.shrink_to_fit();
+            }
+            Ok(value)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_comm_does_not_shift_the_fields() {
+        let line = b"42 (a) S 1 (x\n) R 7 42 41 34819 42 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
+        let stat = Stat::parse(line, 1000).unwrap();
+        assert_eq!((stat.pid, stat.ppid, stat.pgrp, stat.session, stat.state), (42, 7, 42, 41, 'R'));
+        assert_eq!(stat.comm.as_bytes(), b"a) S 1 (x\n");
+        assert_eq!(stat.start_ticks, 987_654);
+        assert_eq!(stat.tty().as_deref(), Some("pts/3"));
+        assert!(!stat.kernel_thread);
+    }
+
+    #[test]
+    fn ttys_have_the_names_that_ps_gives_them() {
+        let tty = |tty_nr| Stat { tty_nr, ..Stat::parse(b"1 (x) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1", 0).unwrap() }.tty();
+        assert_eq!(tty(0), None);
+        assert_eq!(tty(0x0401).as_deref(), Some("tty1"));
+        assert_eq!(tty(0x0440).as_deref(), Some("ttyS0"));
+        assert_eq!(tty(0x8800 + 0x0010_0000).as_deref(), Some("pts/256"));
+        assert_eq!(tty(0x8900).as_deref(), Some("pts/256"));
+    }
+
+    #[test]
+    fn a_torn_line_is_no_process() {
+        for line in [&b""[..], b"42", b"42 (x", b"42 (x)", b"42 (x) S 1 2", b"x (y) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"] {
+            assert!(Stat::parse(line, 0).is_none(), "{:?}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn the_mark_of_deletion_is_no_part_of_the_path() {
+        let exe = Exe::parse(b"/opt/a b/opencode (deleted)");
+        assert!(exe.deleted);
+        assert_eq!(exe.base(), b"opencode");
+        assert_eq!(exe.shown(), b"/opt/a b/opencode (deleted)");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_panics(line in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = Stat::parse(&line, 0);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The kernel's socket tables: TCP, TCP over IPv6 and Unix, as one network namespace sees them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use procfs::FromBufReadSI;
+use procfs::net::{TcpNetEntries, TcpState};
+use serde::{Deserialize, Serialize};
+
+use super::fact::{Fact, Raw, Unknown};
+
+/// The tables of one network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Net {
+    /// `/proc/net/tcp`.
+    pub tcp: Fact<Vec<Tcp>>,
+    /// `/proc/net/tcp6`; absent where the kernel has no IPv6.
+    pub tcp6: Fact<Vec<Tcp>>,
+    /// `/proc/net/unix`.
+    pub unix: Fact<Vec<Unix>>,
+    /// The directory the tables were read from, for evidence.
+    pub source: String,
+}
+
+/// A TCP socket that listens or is established.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tcp {
+    /// Address on this machine.
+    pub local: SocketAddr,
+    /// Address of the peer; port 0 for a listener.
+    pub remote: SocketAddr,
+    /// Listening; else established.
+    pub listen: bool,
+    /// Owner of the socket.
+    pub uid: u32,
+    /// Inode in sockfs, which `/proc/<pid>/fd` links name.
+    pub inode: u64,
+}
+
+/// A Unix socket that has a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unix {
+    /// The bound path; the first byte is `@` for an abstract name.
+    pub path: Raw,
+    /// Listening (the kernel's SO_ACCEPTCON flag).
+    pub listen: bool,
+    /// A stream or seqpacket socket; else datagram.
+    pub connected: bool,
+    /// Inode in sockfs.
+    pub inode: u64,
+}
+
+/// Parses a `tcp` or `tcp6` table and keeps what listens or is established.
+pub fn parse_tcp(text: &[u8]) -> Fact<Vec<Tcp>> {
+    let TcpNetEntries(rows) =
+        TcpNetEntries::from_buf_read(text, procfs::current_system_info()).map_err(|error| Unknown::Malformed(error.to_string()))?;
+    Ok(rows
+        .into_iter()
+        .filter(|row| matches!(row.state, TcpState::Listen | TcpState::Established | TcpState::CloseWait))
+        .map(|row| Tcp {
+            local: plain(row.local_address),
+            remote: plain(row.remote_address),
+            listen: row.state == TcpState::Listen,
+            uid: row.uid,
+            inode: row.inode,
+        })
+        .collect())
+}
+
+/// An IPv4 address mapped into IPv6 is the IPv4 address: that is how sshd and the user write it.
+pub fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(plain_ip(address.ip()), address.port())
+}
+
+/// See [`plain`].
+pub fn plain_ip(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(six) => six.to_ipv4_mapped().map_or(ip, IpAddr::V4),
+        IpAddr::V4(_) => ip,
+    }
+}
+
+/// Parses `/proc/net/unix` and keeps the sockets that have a name.
+///
+/// Columns: `Num RefCount Protocol Flags Type St Inode Path`. The path is the rest of the line, bytes as bound.
+pub fn parse_unix(text: &[u8]) -> Fact<Vec<Unix>> {
+    let mut rows = Vec::new();
+    for line in text.split(|&byte| byte == b'\n').skip(1) {
+        let Some(row) = parse_unix_line(line) else { continue };
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn parse_unix_line(line: &[u8]) -> Option<Unix> {
+    const ACCEPTS: u64 = 1 << 16;
+    let mut rest = line;
+    let mut columns = [&b""[..]; 7];
+    for column in &mut columns {
+        let start = rest.iter().position(|byte| *byte != b' ')?;
+        rest = &rest[start..];
+        let end = rest.iter().position(|byte| *byte == b' ')?;
+        *column = &rest[..end];
+        rest = &rest[end..];
+    }
+    let path = rest.strip_prefix(b" ")?;
+    if path.is_empty() {
+        return None;
+    }
+    let flags = u64::from_str_radix(std::str::from_utf8(columns[3]).ok()?, 16).ok()?;
+    let kind = u16::from_str_radix(std::str::from_utf8(columns[4]).ok()?, 16).ok()?;
+    let inode = std::str::from_utf8(columns[6]).ok()?.parse().ok()?;
+    Some(Unix { path: Raw::from(path), listen: flags & ACCEPTS != 0, connected: kind != 2, inode })
+}
+
+impl Net {
+    /// All rows of both TCP tables. The IPv6 table may be absent; any other gap makes the answer unknown.
+    pub fn tcp_rows(&self) -> Fact<impl Iterator<Item = &Tcp>> {
+        let four = self.tcp.as_ref().map_err(Clone::clone)?;
+        let six: &[Tcp] = match &self.tcp6 {
+            Ok(rows) => rows,
+            Err(Unknown::Absent) => &[],
+            Err(other) => return Err(other.clone()),
+        };
+        Ok(four.iter().chain(six))
+    }
+
+    /// The listener that a connection to `ip:port` would reach, wildcard addresses included.
+    pub fn listener(&self, ip: IpAddr, port: u16) -> Fact<Option<&Tcp>> {
+        let exact = |row: &&Tcp| row.listen && row.local.port() == port && row.local.ip() == ip;
+        if let Some(row) = self.tcp_rows()?.find(exact) {
+            return Ok(Some(row));
+        }
+        // A wildcard IPv6 listener serves IPv4 too, unless IPV6_V6ONLY, which no table shows.
+        let wild =
+            |row: &&Tcp| row.listen && row.local.port() == port && row.local.ip().is_unspecified() && (ip.is_ipv4() || row.local.is_ipv6());
+        Ok(self.tcp_rows()?.find(wild))
+    }
+
+    /// Whether a connection with these two ends is established.
+    pub fn established(&self, local: SocketAddr, remote: SocketAddr) -> Fact<Option<&Tcp>> {
+        Ok(self.tcp_rows()?.find(|row| !row.listen && row.local == local && row.remote == remote))
+    }
+
+    /// The listening Unix socket bound to exactly these bytes.
+    pub fn unix_listener(&self, path: &[u8]) -> Fact<Option<&Unix>> {
+        let rows = self.unix.as_ref().map_err(Clone::clone)?;
+        Ok(rows.iter().find(|row| row.listen && row.path.as_bytes() == path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIX: &[u8] = b"Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 20001 /run/user/1000/wayland 1
+0000000000000000: 00000003 00000000 00000000 0001 03 20002
+0000000000000000: 00000002 00000000 00010000 0001 01 20003 @/tmp/.X11-unix/X7
+0000000000000000: 00000002 00000000 00000000 0002 01 20004 /run/systemd/notify
+torn line
+";
+
+    #[test]
+    fn unix_rows_keep_spaces_in_paths_and_drop_nameless_and_torn_lines() {
+        let rows = parse_unix(UNIX).unwrap();
+        let seen: Vec<_> = rows.iter().map(|row| (row.path.lossy().into_owned(), row.listen, row.connected, row.inode)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("/run/user/1000/wayland 1".to_owned(), true, true, 20001),
+                ("@/tmp/.X11-unix/X7".to_owned(), true, true, 20003),
+                ("/run/systemd/notify".to_owned(), false, false, 20004),
+            ]
+        );
+    }
+
+    const TCP: &[u8] = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:177A 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 41 1 0000000000000000 100 0 0 10 0
+   1: 0100007F:0016 0200007F:C000 01 00000000:00000000 00:00000000 00000000     0        0 42 1 0000000000000000 20 4 30 10 -1
+   2: 0100007F:0016 0300007F:C001 06 00000000:00000000 00:00000000 00000000     0        0 0 1 0000000000000000 20 4 30 10 -1
+";
+    const TCP6: &[u8] = b"  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 51 1 0000000000000000 100 0 0 10 0
+   1: 0000000000000000FFFF00000100007F:0016 0000000000000000FFFF00000500007F:D000 01 00000000:00000000 00:00000000 00000000     0        0 52 1 0000000000000000 20 4 30 10 -1
+";
+
+    fn net() -> Net {
+        Net { tcp: parse_tcp(TCP), tcp6: parse_tcp(TCP6), unix: parse_unix(UNIX), source: "/proc/net".to_owned() }
+    }
+
+    #[test]
+    fn a_forwarded_display_and_its_connection_are_found() {
+        let net = net();
+        let six_ten = net.listener("127.0.0.1".parse().unwrap(), 6010).unwrap().unwrap();
+        assert_eq!((six_ten.uid, six_ten.inode), (1000, 41));
+        assert!(net.listener("127.0.0.1".parse().unwrap(), 6011).unwrap().is_none());
+        let local = "127.0.0.1:22".parse().unwrap();
+        assert!(net.established(local, "127.0.0.2:49152".parse().unwrap()).unwrap().is_some());
+        assert!(net.established(local, "127.0.0.3:49153".parse().unwrap()).unwrap().is_none(), "TIME_WAIT is not a connection");
+    }
+
+    #[test]
+    fn mapped_addresses_and_wildcards_are_the_ipv4_ones() {
+        let net = net();
+        assert!(net.established("127.0.0.1:22".parse().unwrap(), "127.0.0.5:53248".parse().unwrap()).unwrap().is_some());
+        assert!(net.listener("127.0.0.1".parse().unwrap(), 8080).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_missing_ipv6_table_is_no_gap_but_an_unreadable_one_is() {
+        let mut net = net();
+        net.tcp6 = Err(Unknown::Absent);
+        assert!(net.listener("127.0.0.1".parse().unwrap(), 6010).unwrap().is_some());
+        net.tcp6 = Err(Unknown::NotCaptured);
+        assert_eq!(net.listener("127.0.0.1".parse().unwrap(), 6010).unwrap_err(), Unknown::NotCaptured);
+    }
+}
