@@ -7,6 +7,7 @@
 //!
 //! This is the only room that touches `/proc`, `/run`, sockets and files of the host.
 
+pub mod command;
 pub mod deadline;
 pub mod environ;
 pub mod fact;
@@ -27,6 +28,7 @@ use serde::de::DeserializeOwned;
 
 pub use environ::{Entry, Environ, Masked, Value};
 pub use fact::{Fact, Raw, Unknown};
+pub use files::{Document, FileKind, PathFact};
 pub use machine::Machine;
 pub use process::{Exe, Fd, Pid, Proc, ProcessKey, Stat, View};
 pub use sockets::{Net, Tcp, Unix};
@@ -113,6 +115,11 @@ impl Host {
             Source::Recording { recorder, .. } => Some(recorder),
             _ => None,
         }
+    }
+
+    /// Whether environment blocks can be read as bytes: on a live machine that keeps no snapshot.
+    pub fn reads_blocks(&self) -> bool {
+        matches!(self.source, Source::Live { .. })
     }
 
     fn live_root(&self) -> Option<&Path> {
@@ -227,6 +234,19 @@ impl Host {
             users.get(&uid).cloned().ok_or(Unknown::Absent)
         })
         .ok()
+    }
+
+    /// Every login name that is known, with its uid.
+    pub fn users(&self) -> Vec<(u32, String)> {
+        let mut users: Vec<(u32, String)> = match &self.source {
+            Source::Captured(captured) => {
+                let uids = captured.keys("users.json");
+                uids.iter().filter_map(|uid| Some((uid.parse().ok()?, captured.get("users.json", uid).ok()?))).collect()
+            }
+            _ => self.users.get_or_init(machine::users).iter().map(|(uid, name)| (*uid, name.clone())).collect(),
+        };
+        users.sort_unstable();
+        users
     }
 
     /// The terminal that the tool was started from.

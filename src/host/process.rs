@@ -170,8 +170,8 @@ pub struct Proc<'h> {
 }
 
 thread_local! {
-    /// One buffer a thread: three thousand processes are read without three thousand allocations.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Buffers of a thread, one for each read inside a read: three thousand processes without three thousand allocations.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// More than any kernel lets execve take (a quarter of the stack limit, 6 MiB at most by default).
@@ -296,16 +296,13 @@ impl<'h> Proc<'h> {
             Err(Unknown::Absent) => return Err(Unknown::Gone),
             Err(other) => return Err(other),
         };
-        BUFFER.with_borrow_mut(|buffer| {
-            let length = files::read_whole(&file, buffer, BLOCK_LIMIT)?;
-            let value = read(&buffer[..length]);
-            // One process with a huge block must not make every later read carry it.
-            if buffer.len() > 1 << 20 {
-                buffer.truncate(64 << 10);
-                buffer.shrink_to_fit();
-            }
-            Ok(value)
-        })
+        let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let value = files::read_whole(&file, &mut buffer, BLOCK_LIMIT).map(|length| read(&buffer[..length]));
+        // One process with a huge block must not make every later read carry it.
+        if buffer.len() <= 1 << 20 {
+            BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
+        }
+        value
     }
 }
 

@@ -253,6 +253,11 @@ impl Captured {
         pids
     }
 
+    /// The keys of a file, as the manifest lists them.
+    pub(super) fn keys(&self, file: &str) -> Vec<String> {
+        self.manifest.files.get(file).map(|listed| listed.facts.keys().cloned().collect()).unwrap_or_default()
+    }
+
     pub(super) fn get<T: DeserializeOwned>(&self, file: &str, key: &str) -> Fact<T> {
         let Some(listed) = self.manifest.files.get(file) else { return Err(Unknown::NotCaptured) };
         let Some(expected) = listed.facts.get(key) else { return Err(Unknown::NotCaptured) };

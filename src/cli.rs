@@ -1,0 +1,202 @@
+//! The command line: one file a command, each with its arguments and collect → report → print. No logic.
+//!
+//! To add a command: a file here with `Args`, `run` and `page`, a row in [`Command`], and a row in
+//! [`schema::OUTPUTS`] if it prints JSON.
+
+mod completions;
+mod diff;
+mod doctor;
+mod help;
+mod man;
+mod owner;
+mod ps;
+mod schema;
+mod show;
+mod snapshot;
+mod start;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::report::printer::{Colour, complain};
+use crate::report::{Exit, Format, Problem};
+use crate::verdict::Severity;
+
+pub use start::Start;
+
+/// Tells whose environment an AI-agent daemon runs in, where each value came from, and whether what it
+/// points to is still alive.
+///
+/// Without a command: doctor.
+#[derive(Debug, Parser)]
+#[command(name = "whoseenv", version, propagate_version = false, subcommand_required = false, after_help = help::AFTER)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    global: Global,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Doctor(doctor::Args),
+    Ps(ps::Args),
+    Show(show::Args),
+    Diff(diff::Args),
+    Owner(owner::Args),
+    Snapshot(snapshot::Args),
+    Man(man::Args),
+    Completions(completions::Args),
+    Schema(schema::Args),
+}
+
+/// Options that every command takes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Options for every command")]
+pub struct Global {
+    /// Print one JSON document: --format json
+    #[arg(long, global = true, conflicts_with = "format")]
+    json: bool,
+    /// How to print: for a person, as one JSON document, or as one JSON value a line
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    format: Option<FormatArg>,
+    /// Answer from a snapshot directory instead of this machine
+    #[arg(long, global = true, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    color: ColourArg,
+    /// Print nothing; the exit code is the answer
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Say more: evidence under every line
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    /// Show the values of these variables, secrets included
+    #[arg(long, global = true, value_name = "NAME,…", value_delimiter = ',')]
+    show: Vec<String>,
+    /// Show all values, secrets included
+    #[arg(long, global = true)]
+    show_all: bool,
+    /// Replace addresses, users, hosts and home directories by made-up ones, equal ones by equal ones
+    #[arg(long, global = true)]
+    anonymize: bool,
+    /// Leave out findings with this id
+    #[arg(long, global = true, value_name = "ID")]
+    ignore: Vec<String>,
+    /// The least severity that makes the exit code 1
+    #[arg(long, global = true, value_enum, default_value = "warning", value_name = "SEVERITY")]
+    fail_on: SeverityArg,
+    /// Open the things that values name (X display with its cookie, agent, Wayland, bus) and see whether they answer
+    #[arg(long, global = true)]
+    connect: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatArg {
+    /// For a person
+    Human,
+    /// One JSON document
+    Json,
+    /// One JSON value a line
+    Ndjson,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ColourArg {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SeverityArg {
+    /// Errors alone
+    Error,
+    /// Errors and warnings
+    Warning,
+    /// Anything
+    Info,
+}
+
+impl Global {
+    fn format(&self) -> Format {
+        match (self.json, self.format) {
+            (true, _) | (_, Some(FormatArg::Json)) => Format::Json,
+            (_, Some(FormatArg::Ndjson)) => Format::Ndjson,
+            (_, Some(FormatArg::Human) | None) => Format::Human,
+        }
+    }
+
+    fn colour(&self) -> Colour {
+        match self.color {
+            ColourArg::Auto => Colour::Auto,
+            ColourArg::Always => Colour::Always,
+            ColourArg::Never => Colour::Never,
+        }
+    }
+
+    fn fail_on(&self) -> Severity {
+        match self.fail_on {
+            SeverityArg::Error => Severity::Error,
+            SeverityArg::Warning => Severity::Warning,
+            SeverityArg::Info => Severity::Info,
+        }
+    }
+}
+
+/// What narrows a name that fits several processes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct NarrowArgs {
+    /// Only processes of this user (name or uid)
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Only this process
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Only processes of this agent
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+}
+
+/// The program: arguments in, exit code out.
+pub fn main() -> ExitCode {
+    // A backtrace helps nobody who runs a tool; where the bug is, does.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        complain(&Problem::new(Exit::Bug, format!("bug at {place}")).hint("Please report it with the command that you ran."));
+    }));
+    let exit = std::panic::catch_unwind(dispatch).unwrap_or(Exit::Bug);
+    ExitCode::from(exit.code())
+}
+
+fn dispatch() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return help::unparsed(&error),
+    };
+    let command = cli.command.unwrap_or_else(|| Command::Doctor(doctor::Args::default()));
+    let global = cli.global;
+    match command {
+        Command::Doctor(args) => doctor::run(args, &global),
+        Command::Ps(args) => ps::run(args, &global),
+        Command::Show(args) => show::run(args, &global),
+        Command::Diff(args) => diff::run(args, &global),
+        Command::Owner(args) => owner::run(args, &global),
+        Command::Snapshot(args) => snapshot::run(args, &global),
+        Command::Man(args) => man::run(&args, &global),
+        Command::Completions(args) => completions::run(&args, &global),
+        Command::Schema(args) => schema::run(&args, &global),
+    }
+}
+
+/// The command line as data, for help, man pages and completions.
+fn command() -> clap::Command {
+    Cli::command()
+}

@@ -1,0 +1,63 @@
+//! `whoseenv doctor`, which is also `whoseenv`.
+
+mod demo;
+mod page;
+
+use super::{Global, NarrowArgs, Start};
+use crate::agent::AgentProcess;
+use crate::diagnose::doctor;
+use crate::diagnose::subject::{Narrow, Subject, resolve};
+use crate::env::reference::Reference;
+use crate::host::Host;
+use crate::report::{Exit, Problem};
+
+pub use page::needs_table;
+
+/// Find everything that is wrong between this terminal and the agent daemons here, and the fix for each
+#[derive(Debug, Default, clap::Args)]
+pub struct Args {
+    /// Compare with this environment instead of this terminal
+    #[arg(long, value_name = "REF")]
+    against: Option<Reference>,
+    /// Run on a captured machine that is part of the program: an OpenCode daemon whose display another login got
+    #[arg(long, conflicts_with = "from")]
+    demo: bool,
+    #[command(flatten)]
+    narrow: NarrowArgs,
+}
+
+pub fn run(args: Args, global: &Global) -> Exit {
+    let start = if args.demo {
+        match demo::machine() {
+            Ok(captured) => Ok(Start::with(global, Host::captured(captured))),
+            Err(error) => Err(super::start::printer(global).problem("doctor", None, &Problem::new(Exit::Bug, format!("the demo machine: {error}")))),
+        }
+    } else {
+        Start::new("doctor", global)
+    };
+    let start = match start {
+        Ok(start) => start,
+        Err(exit) => return exit,
+    };
+    let narrow = Narrow::from(args.narrow);
+    let terminal = match &args.against {
+        None => Subject::terminal(&start.host),
+        Some(reference) => match resolve(&start.host, reference, &narrow) {
+            Ok(subject) => subject,
+            Err(problem) => return start.problem("doctor", &problem),
+        },
+    };
+    let wanted = |agent: &AgentProcess| narrow.admits(&start.host, &agent.stat, &agent.agent);
+    match doctor::examine(&start.host, &start.redactor, &terminal, wanted, start.connect) {
+        Ok(report) => {
+            if let Some(pid) = narrow.pid.filter(|pid| report.data.daemons.iter().all(|daemon| daemon.pid != *pid)) {
+                let problem = Problem::new(Exit::NotFound, format!("no agent daemon has pid {pid}"))
+                    .hint("See which run: whoseenv ps")
+                    .hint(format!("Look at any process: whoseenv show {pid}"));
+                return start.problem("doctor", &problem);
+            }
+            start.print(report, |report| page::page(report, &terminal.label, start.verbose, args.demo))
+        }
+        Err(reason) => start.problem("doctor", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
+    }
+}

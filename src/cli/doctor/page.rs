@@ -1,0 +1,200 @@
+//! The screen of `doctor`: daemon by daemon, what is wrong first, the fix last.
+
+use super::super::diff::{alive, style_of};
+use super::super::ps::age;
+use crate::diagnose::doctor::needs::{Need, Verdict};
+use crate::diagnose::doctor::{Daemon, Data};
+use crate::report::{Page, Report, Style, Text};
+use crate::verdict::{Finding, Outcome, Severity, State};
+
+/// More evidence than this under one finding is shown with --verbose alone.
+const EVIDENCE: usize = 3;
+
+pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) -> Page {
+    let data = &report.data;
+    let mut page = Page::new();
+    if demo {
+        page.line(0, Text::styled(Style::Dim, "A captured machine, not yours. Yours: whoseenv"));
+        page.gap();
+    }
+    if data.daemons.is_empty() {
+        page.line(0, "No agent daemon runs here.");
+        page.hanging(0, 2, Text::styled(Style::Dim, format!("Looked for {}.", data.looked_for.join(", "))));
+    }
+    let mut told = Vec::new();
+    for daemon in &data.daemons {
+        page.gap();
+        head(&mut page, daemon);
+        let label = label(daemon);
+        let findings: Vec<&Finding> = report.findings.iter().filter(|finding| finding.subject == label).collect();
+        told.push(label);
+        if findings.is_empty() && daemon.unreadable.is_none() {
+            page.line(2, Text::styled(Style::Good, "nothing wrong"));
+        }
+        list(&mut page, &findings, verbose);
+        fixes(&mut page, &findings);
+        if !daemon.needs.is_empty() {
+            page.gap();
+            matrix(&mut page, daemon, &data.terminal_needs, terminal);
+        }
+    }
+    let rest: Vec<&Finding> = report.findings.iter().filter(|finding| !told.contains(&finding.subject)).collect();
+    if !data.terminal_variables.is_empty() && (data.daemons.is_empty() || verbose) {
+        page.heading(upper(terminal));
+        for point in data.terminal_variables.iter().filter(|point| point.liveness.state != State::None) {
+            page.hanging(2, 4, Text::styled(Style::Strong, &point.name).then(Style::Plain, format!("={}", point.value.human())));
+            if let Some(text) = alive(&point.liveness) {
+                page.hanging(4, 6, text);
+            }
+        }
+    }
+    let mut subjects: Vec<&str> = rest.iter().map(|finding| finding.subject.as_str()).collect();
+    subjects.dedup();
+    for subject in subjects {
+        let findings: Vec<&Finding> = rest.iter().copied().filter(|finding| finding.subject == subject).collect();
+        page.heading(upper(subject));
+        list(&mut page, &findings, verbose);
+        fixes(&mut page, &findings);
+    }
+    page.gap();
+    page.line(0, summary(&report.findings));
+    for note in &report.notes {
+        page.hanging(0, 2, Text::styled(Style::Dim, note));
+    }
+    page
+}
+
+fn label(daemon: &Daemon) -> String {
+    let user = daemon.user.clone().unwrap_or_else(|| format!("uid {}", daemon.uid));
+    format!("{} (pid {}, {user})", daemon.comm, daemon.pid)
+}
+
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn head(page: &mut Page, daemon: &Daemon) {
+    let version = daemon.product_version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let mode = daemon.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
+    page.hanging(0, 2, Text::styled(Style::Strong, format!("{}{version}", daemon.agent)).then(Style::Plain, format!("{mode}, pid {}", daemon.pid)));
+    let user = daemon.user.clone().unwrap_or_else(|| format!("uid {}", daemon.uid));
+    let mut facts = vec![("runs as".to_owned(), Text::plain(format!("{user}, for {}", age(daemon.age_ms))))];
+    let birth = &daemon.birth;
+    if let Some(connection) = &birth.ssh_connection {
+        let mut words = connection.split(' ');
+        let (ip, port) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut text = Text::plain(format!("in the ssh login from {ip} port {port}"));
+        if let Some(liveness) = &daemon.birth_connection {
+            let (style, word) = match liveness.state {
+                State::Alive => (Style::Good, ", still connected"),
+                State::Unknown => (Style::Warn, ", which could not be looked up"),
+                _ => (Style::Bad, ", which has ended"),
+            };
+            text = text.then(style, word);
+        }
+        facts.push(("born".to_owned(), text));
+    }
+    let places = [("tmux", &birth.tmux), ("unit", &birth.unit), ("login session", &birth.login_session), ("container", &birth.container), ("tty", &birth.tty)];
+    let places: Vec<String> = places.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
+    if !places.is_empty() {
+        facts.push((if birth.ssh_connection.is_some() { "in".to_owned() } else { "born".to_owned() }, Text::plain(places.join(", "))));
+    }
+    page.facts(2, facts);
+}
+
+fn list(page: &mut Page, findings: &[&Finding], verbose: bool) {
+    for finding in findings {
+        page.gap();
+        let (style, word) = match (finding.outcome, finding.severity) {
+            (Outcome::Undetermined, _) => (Style::Warn, "unknown"),
+            (_, Severity::Error) => (Style::Bad, "error"),
+            (_, Severity::Warning) => (Style::Warn, "warning"),
+            (_, Severity::Info) => (Style::Dim, "info"),
+        };
+        page.hanging(2, 4, Text::styled(style, word).then(Style::Plain, format!(" {}", finding.message)).then(Style::Dim, format!(" [{}]", finding.id)));
+        let shown = if verbose { finding.evidence.len() } else { EVIDENCE.min(finding.evidence.len()) };
+        for evidence in &finding.evidence[..shown] {
+            page.hanging(4, 6, Text::styled(Style::Dim, format!("{}: {}", evidence.source, evidence.detail)));
+        }
+        if finding.evidence.len() > shown {
+            page.line(4, Text::styled(Style::Dim, format!("{} more with --verbose", finding.evidence.len() - shown)));
+        }
+    }
+}
+
+/// Every fix once, in the order of the findings.
+fn fixes(page: &mut Page, findings: &[&Finding]) {
+    let mut lines: Vec<&String> = Vec::new();
+    for line in findings.iter().flat_map(|finding| &finding.fix) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    page.gap();
+    page.line(2, Text::styled(Style::Strong, "what to do"));
+    for line in lines {
+        page.code(4, line);
+    }
+}
+
+fn matrix(page: &mut Page, daemon: &Daemon, terminal_needs: &[Need], terminal: &str) {
+    let rows = daemon.needs.iter().map(|need| {
+        let here = terminal_needs.iter().find(|here| here.purpose == need.purpose);
+        let here = here.map_or_else(Text::default, |here| Text::styled(verdict_style(here.verdict), here.verdict.word()));
+        vec![
+            Text::plain(need.purpose.words()),
+            Text::styled(verdict_style(need.verdict), need.verdict.word()),
+            here,
+            Text::styled(Style::Plain, &need.detail),
+        ]
+    });
+    let here = if terminal == "this terminal" { "HERE" } else { "THERE" };
+    page.table(2, vec!["TO", "DAEMON", here, "WHY"], rows.collect());
+}
+
+/// The matrix of one process alone.
+pub fn needs_table(page: &mut Page, needs: &[Need]) {
+    for need in needs {
+        let line = Text::plain(format!("{}: ", need.purpose.words())).then(verdict_style(need.verdict), need.verdict.word());
+        page.hanging(2, 4, line.then(Style::Dim, format!(", {}", need.detail)));
+        for part in &need.parts {
+            let state = Text::plain(format!("{} ", part.name)).then(style_of(part.liveness.state), part.liveness.state.word());
+            page.hanging(4, 6, state.then(Style::Dim, format!(": {}", part.liveness.detail)));
+        }
+    }
+}
+
+fn verdict_style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Works => Style::Good,
+        Verdict::Broken => Style::Bad,
+        Verdict::Unreliable | Verdict::Unknown => Style::Warn,
+        Verdict::Missing => Style::Dim,
+    }
+}
+
+fn summary(findings: &[Finding]) -> Text {
+    let count = |severity| findings.iter().filter(|finding| finding.outcome == Outcome::Confirmed && finding.severity == severity).count();
+    let unknown = findings.iter().filter(|finding| finding.outcome == Outcome::Undetermined).count();
+    let plural = |count: usize, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
+    let mut parts = Vec::new();
+    for (severity, word) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
+        if count(severity) > 0 {
+            parts.push(plural(count(severity), word));
+        }
+    }
+    if count(Severity::Info) > 0 {
+        parts.push(format!("{} info", count(Severity::Info)));
+    }
+    if unknown > 0 {
+        parts.push(format!("{unknown} unknown"));
+    }
+    if parts.is_empty() {
+        return Text::styled(Style::Good, "Nothing wrong.");
+    }
+    Text::styled(Style::Strong, format!("{}.", parts.join(", ")))
+}

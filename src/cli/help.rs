@@ -1,0 +1,40 @@
+//! Help texts that belong to no one command, and what to say to arguments that do not parse.
+
+use clap::error::ErrorKind;
+
+use crate::report::printer::{Colour, Printer};
+use crate::report::{Exit, Format, Problem};
+use crate::verdict::Severity;
+
+/// Stands below every help.
+pub const AFTER: &str = "\
+An environment is named: self, a pid, an agent (opencode), file:PATH, snapshot:DIR#PID; tmux:SESSION, systemd-user and
+login-shell run a command and so are read only when named.
+
+Exit codes: 0 as expected, 1 findings or differences, 2 usage, 3 not found, 4 not permitted, 5 undetermined, 70 bug, 74 I/O.
+
+New here? whoseenv doctor --demo";
+
+/// Prints help, version or a usage error.
+pub fn unparsed(error: &clap::Error) -> Exit {
+    let wants_json = std::env::args_os().any(|arg| arg == "--json" || arg == "json" || arg == "--format=json");
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Exit::Io,
+            _ => Exit::Ok,
+        },
+        _ if wants_json => {
+            let text = error.render().to_string();
+            let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+            let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let mut problem = Problem::new(Exit::Usage, message);
+            problem.hints = lines.map(|line| line.trim().to_owned()).collect();
+            Printer::new(Format::Json, Colour::Never, false, Severity::Warning).problem("usage", None, &problem)
+        }
+        _ => {
+            // With stderr gone there is nobody left to tell.
+            let _ = error.print();
+            Exit::Usage
+        }
+    }
+}

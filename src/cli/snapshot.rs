@@ -1,0 +1,51 @@
+//! `whoseenv snapshot`.
+
+use std::path::PathBuf;
+
+use super::{Global, Start};
+use crate::diagnose::capture::{self, Data};
+use crate::host::Host;
+use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
+use crate::report::{Exit, Page, Report, Style, Text};
+
+/// Capture what every command looks at, for --from
+///
+/// Values that must not be shown are not in it: what is kept of them is length, a keyed fingerprint, the rule, and
+/// whether what they name is alive. --show NAME keeps a value; --anonymize replaces addresses, users and hosts;
+/// --connect also keeps what only a connection or tmux can tell.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A directory that is not there yet
+    dir: PathBuf,
+    /// Only this process, its parents and what its values name; may be repeated
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+}
+
+pub fn run(args: Args, global: &Global) -> Exit {
+    let start = if global.from.is_some() {
+        match Start::new("snapshot", global) {
+            Ok(start) => start,
+            Err(exit) => return exit,
+        }
+    } else {
+        let policy = ShowPolicy { names: global.show.clone(), all: global.show_all };
+        Start::with(global, Host::recording(Box::new(Redactor::new(FingerprintKey::from_environment(), policy))))
+    };
+    let query = capture::Query { pids: args.pid, connect: start.connect, anonymize: global.anonymize };
+    match capture::capture(&start.host, &start.redactor, &args.dir, &query) {
+        Ok(report) => start.print(report, page),
+        Err(problem) => start.problem("snapshot", &problem),
+    }
+}
+
+fn page(report: &Report<Data>) -> Page {
+    let data = &report.data;
+    let mut page = Page::new();
+    page.line(0, format!("{}: {} processes, {} of them of agents; {} facts in {} files.", data.dir, data.processes, data.agents, data.facts, data.files));
+    page.line(0, Text::plain("Ask it: ").then(Style::Code, format!("whoseenv --from {} doctor", data.dir)));
+    for note in &report.notes {
+        page.hanging(0, 2, Text::styled(Style::Dim, note));
+    }
+    page
+}

@@ -1,0 +1,36 @@
+//! Facts joined into verdicts: one file a question.
+
+pub mod capture;
+pub mod contrast;
+pub mod doctor;
+pub mod ownership;
+pub mod portrait;
+pub mod pseudonyms;
+pub mod roster;
+pub mod subject;
+pub mod values;
+
+use crate::host::{Host, Unknown};
+use crate::report::Report;
+use crate::verdict::registry::{SNAPSHOT_ALTERED, SNAPSHOT_INCOMPLETE};
+use crate::verdict::{Evidence, Finding, How, Outcome};
+
+/// Adds what is wrong with the snapshot itself: altered, missing or unreadable facts.
+pub fn snapshot_faults<T>(host: &Host, report: &mut Report<T>) {
+    for fault in host.snapshot_faults() {
+        let place = match &fault.key {
+            Some(key) => format!("{}: {key}", fault.file),
+            None => fault.file.clone(),
+        };
+        let kind = if fault.reason == Unknown::Altered { &SNAPSHOT_ALTERED } else { &SNAPSHOT_INCOMPLETE };
+        let message = match &fault.reason {
+            Unknown::Altered => "this fact is not the one that was captured and is not used".to_owned(),
+            Unknown::NotCaptured => "this part is listed in the manifest and is gone; what depends on it is undetermined".to_owned(),
+            other => format!("this part cannot be used: {other}; what depends on it is undetermined"),
+        };
+        let evidence = Evidence { source: place.clone(), how: How::Passive, at: host.machine().taken_at(), detail: fault.reason.to_string() };
+        let outcome = if fault.reason == Unknown::Altered { Outcome::Confirmed } else { Outcome::Undetermined };
+        let fix = "take a new snapshot, or use an untouched copy of this one".to_owned();
+        report.findings.push(Finding::new(kind, outcome, place, message).evidence([evidence]).fix([fix]));
+    }
+}

@@ -1,0 +1,119 @@
+//! `snapshot`: the questions that every command asks, asked once, with the answers kept.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::agent;
+use crate::env::reference::Reference;
+use crate::host::{Host, Pid};
+use crate::redact::Redactor;
+use crate::report::{Exit, Problem, Report};
+
+use super::subject::{Narrow, Subject, resolve};
+use super::{contrast, doctor, portrait, pseudonyms, roster};
+
+/// The answer of `snapshot`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Data {
+    /// The directory that was made.
+    pub dir: String,
+    /// Processes in it.
+    pub processes: usize,
+    /// Agent processes among them.
+    pub agents: usize,
+    /// Facts in it.
+    pub facts: usize,
+    /// Files in it, the manifest included.
+    pub files: usize,
+    /// Addresses, users and hosts were replaced.
+    pub anonymized: bool,
+}
+
+/// What to keep.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Only these processes, their parents, and what their values name; empty = all.
+    pub pids: Vec<Pid>,
+    /// Open what values name, and keep what that told.
+    pub connect: bool,
+    /// Replace addresses, users and hosts.
+    pub anonymize: bool,
+}
+
+/// Asks everything on a recording host, and writes the answers into `dir`.
+///
+/// # Errors
+/// When the directory exists or cannot be written, or a process that was asked for is not there.
+pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> Result<Report<Data>, Problem> {
+    let recorder = host.recorder().ok_or_else(|| Problem::new(Exit::Usage, "a snapshot of a snapshot is a copy of its directory").hint(format!("cp -a DIR {}", dir.display())))?;
+    if dir.symlink_metadata().is_ok() {
+        return Err(Problem::new(Exit::Usage, format!("{} exists already", dir.display())).hint("Name a directory that is not there: a snapshot is never mixed with another."));
+    }
+    let failed = |error: String| Problem::new(Exit::Io, error);
+    let terminal = Subject::terminal(host);
+    let agents = agent::discover(host).map_err(|error| failed(format!("/proc: {error}")))?;
+    let keep = kept(host, query, &terminal, &agents)?;
+    doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
+    portrait::portrait(host, redactor, &terminal, query.connect);
+    if query.pids.is_empty() {
+        roster::list(host, &roster::Query { all: true, names: true, narrow: Narrow::default() }).map_err(|error| failed(format!("/proc: {error}")))?;
+    }
+    for &pid in &keep {
+        let Ok(stat) = host.process(pid).stat() else { continue };
+        let agent = agents.iter().find(|agent| agent.stat.pid == pid).cloned();
+        let subject = Subject::process(host, Reference::Pid(pid), stat, agent);
+        portrait::portrait(host, redactor, &subject, query.connect);
+        contrast::contrast(host, redactor, &subject, &terminal, query.connect);
+    }
+    if query.connect {
+        for reference in commands(&terminal) {
+            // A tmux server that does not answer is a fact too, and was kept as one.
+            let _ = resolve(host, &reference, &Narrow::default());
+        }
+    }
+    let rewrite = query.anonymize.then(|| pseudonyms::rewriter(host));
+    let written = recorder.write(dir, host.machine(), |facts| {
+        if let Some(rewrite) = &rewrite {
+            rewrite(facts);
+        }
+    });
+    let written = written.map_err(|error| failed(format!("{}: {error}", dir.display())))?;
+    let data = Data {
+        dir: dir.display().to_string(),
+        processes: written.processes,
+        agents: agents.len(),
+        facts: written.facts,
+        files: written.files,
+        anonymized: query.anonymize,
+    };
+    let mut report = Report::new("snapshot", data);
+    report.notes = terminal.notes.clone();
+    Ok(report)
+}
+
+/// The processes whose environment is kept with all that its values name.
+fn kept(host: &Host, query: &Query, terminal: &Subject, agents: &[agent::AgentProcess]) -> Result<BTreeSet<Pid>, Problem> {
+    let mut keep = BTreeSet::new();
+    if query.pids.is_empty() {
+        keep.extend(host.pids().unwrap_or_default());
+        return Ok(keep);
+    }
+    for &pid in &query.pids {
+        if host.process(pid).stat().is_err() {
+            return Err(Problem::new(Exit::NotFound, format!("there is no process {pid}")).hint("See what runs: whoseenv ps --all"));
+        }
+        keep.extend(host.chain(pid).iter().map(|stat| stat.pid));
+    }
+    keep.extend(terminal.stat.iter().map(|stat| stat.pid));
+    keep.extend(agents.iter().map(|agent| agent.stat.pid).filter(|pid| query.pids.contains(pid)));
+    Ok(keep)
+}
+
+/// The environments that a command tells, as far as this terminal has them.
+fn commands(terminal: &Subject) -> Vec<Reference> {
+    let session = terminal.environ.as_ref().ok().and_then(|environ| environ.filled("TMUX")).and_then(|tmux| tmux.rsplit(',').next());
+    session.map(|session| Reference::Tmux(format!("${session}"))).into_iter().collect()
+}

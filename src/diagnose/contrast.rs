@@ -1,0 +1,113 @@
+//! `diff`: two environments, side by side.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::env::catalog::{self, Class};
+use crate::env::diff::{self, State};
+use crate::host::{Environ, Host, Unknown};
+use crate::redact::Redactor;
+use crate::report::Report;
+use crate::verdict::Liveness;
+
+use super::subject::{Subject, SubjectData};
+use super::values::{Name, Shown, judge};
+
+/// The answer of `diff`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Data {
+    /// The first environment.
+    pub a: SubjectData,
+    /// The second.
+    pub b: SubjectData,
+    /// Every name in either, sorted.
+    pub variables: Vec<Row>,
+}
+
+/// One name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Row {
+    /// The name.
+    #[serde(flatten)]
+    pub name: Name,
+    /// How the two stand.
+    pub state: State,
+    /// Its value in the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<Shown>,
+    /// Its value in the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b: Option<Shown>,
+    /// What it is about.
+    pub class: Class,
+    /// Whether what the first value names is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liveness_a: Option<Liveness>,
+    /// Whether what the second value names is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liveness_b: Option<Liveness>,
+}
+
+/// Compares two subjects. An environment that cannot be read makes every name of the other `unknown`.
+pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, connect: bool) -> Report<Data> {
+    let variables = rows(host, redactor, a, b, connect);
+    let differs = variables.iter().any(|row| matches!(row.state, State::Differs | State::OnlyA | State::OnlyB));
+    let mut report = Report::new("diff", Data { a: a.data(host), b: b.data(host), variables });
+    report.differs = differs;
+    report.undetermined = report.data.variables.iter().any(|row| row.state == State::Unknown);
+    for subject in [a, b] {
+        report.notes.extend(subject.notes.iter().cloned());
+        match &subject.environ {
+            Err(Unknown::NotPermitted) => {
+                report.not_permitted = true;
+                report.notes.push(format!("the environment of {} may not be read from this account; ask as its user or as root", subject.label));
+            }
+            Err(reason) => {
+                report.undetermined = true;
+                report.notes.push(format!("the environment of {} could not be read: {reason}", subject.label));
+            }
+            Ok(environ) if environ.overwritten => {
+                report.notes.push(format!("{} wrote over its environment block: what it was started with can no longer be read", subject.label));
+            }
+            Ok(_) => {}
+        }
+    }
+    report
+}
+
+/// The rows alone.
+pub fn rows(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, connect: bool) -> Vec<Row> {
+    let comparable = a.elsewhere.is_none() && b.elsewhere.is_none();
+    let (carrier_a, carrier_b) = (a.carrier(host, connect), b.carrier(host, connect));
+    let differences = match (&a.environ, &b.environ) {
+        (Ok(a), Ok(b)) => diff::diff(a, b, comparable),
+        (Ok(a), Err(_)) => one_sided(a, true),
+        (Err(_), Ok(b)) => one_sided(b, false),
+        (Err(_), Err(_)) => Vec::new(),
+    };
+    differences
+        .into_iter()
+        .map(|difference| {
+            let name = difference.name.as_bytes();
+            Row {
+                state: difference.state,
+                class: catalog::lookup(name).class,
+                a: difference.a.as_ref().and_then(|entry| Some(Shown::of(redactor, name, entry.value.as_ref()?))),
+                b: difference.b.as_ref().and_then(|entry| Some(Shown::of(redactor, name, entry.value.as_ref()?))),
+                liveness_a: difference.a.as_ref().and_then(|entry| judge(&carrier_a, redactor, entry)).map(|named| named.liveness),
+                liveness_b: difference.b.as_ref().and_then(|entry| judge(&carrier_b, redactor, entry)).map(|named| named.liveness),
+                name: Name::of(name),
+            }
+        })
+        .collect()
+}
+
+/// What one environment has, where the other cannot be read.
+fn one_sided(environ: &Environ, first: bool) -> Vec<diff::Difference> {
+    let (empty, known) = (Environ::default(), environ);
+    let mut differences = if first { diff::diff(known, &empty, true) } else { diff::diff(&empty, known, true) };
+    for difference in &mut differences {
+        difference.state = State::Unknown;
+    }
+    differences
+}

@@ -1,0 +1,211 @@
+//! `doctor`: everything that is wrong between a terminal and the agent daemons of a machine, and the fix for each.
+
+pub mod inheritance;
+pub mod needs;
+pub mod points;
+pub mod search;
+pub mod service;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::agent::{self, AgentProcess, Registration, Role};
+use crate::host::machine::rfc3339;
+use crate::host::{Fact, Host, Pid, Unknown};
+use crate::origin::{self, Birth, Kind};
+use crate::redact::Redactor;
+use crate::report::Report;
+use crate::verdict::registry::DAEMON_UNREADABLE;
+use crate::verdict::{Finding, Liveness, Outcome};
+
+use super::contrast;
+use super::subject::{Subject, SubjectData};
+use super::values::Shown;
+
+/// The answer of `doctor`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Data {
+    /// What every daemon is compared with.
+    pub terminal: SubjectData,
+    /// What the terminal's own variables name.
+    pub terminal_variables: Vec<Point>,
+    /// What the terminal itself could do.
+    pub terminal_needs: Vec<needs::Need>,
+    /// Every daemon found, by pid.
+    pub daemons: Vec<Daemon>,
+    /// How many clients and tool children were seen beside them.
+    pub others: Vec<Other>,
+    /// What was looked for.
+    pub looked_for: Vec<String>,
+}
+
+/// One daemon against the terminal.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Daemon {
+    /// Process id.
+    pub pid: Pid,
+    /// When it started, RFC 3339.
+    pub start_time: String,
+    /// How long ago it started, in milliseconds.
+    pub age_ms: u64,
+    /// The kernel's name of it.
+    pub comm: String,
+    /// The agent it is.
+    pub agent: String,
+    /// How it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Version of the product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product_version: Option<String>,
+    /// Effective uid.
+    pub uid: u32,
+    /// Login name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Where it was born.
+    pub birth: Birth,
+    /// Whether the ssh connection of its birth is still established.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub birth_connection: Option<Liveness>,
+    /// Why its environment could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// Variables that name something that lives, and those that differ from the terminal's.
+    pub variables: Vec<contrast::Row>,
+    /// What its tools could do.
+    pub needs: Vec<needs::Need>,
+    /// Its PATH against the terminal's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<search::PathReport>,
+    /// The file that clients find it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registration: Option<Registration>,
+    /// Processes below it, with the secrets that reach them.
+    pub children: Vec<inheritance::Child>,
+}
+
+/// A variable of the terminal that names something that lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Point {
+    /// The variable.
+    pub name: String,
+    /// Its value.
+    #[serde(flatten)]
+    pub value: Shown,
+    /// Whether what it names is still there.
+    pub liveness: Liveness,
+}
+
+/// A process of an agent that is no daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Other {
+    /// Process id.
+    pub pid: Pid,
+    /// The agent.
+    pub agent: String,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// Examines every daemon that `wanted` admits against `terminal`.
+///
+/// # Errors
+/// When the processes of the machine cannot be listed.
+pub fn examine(host: &Host, redactor: &Redactor, terminal: &Subject, wanted: impl Fn(&AgentProcess) -> bool, connect: bool) -> Fact<Report<Data>> {
+    let agents = agent::discover(host)?;
+    let terminal_carrier = terminal.carrier(host, connect);
+    let points = points::of(&terminal_carrier, redactor);
+    let mut findings = points::terminal_findings(terminal, &points);
+    let (mut daemons, mut others) = (Vec::new(), Vec::new());
+    let mut not_permitted = false;
+    for agent in agents {
+        if !wanted(&agent) {
+            continue;
+        }
+        if agent.role != Role::Daemon {
+            others.push(Other { pid: agent.stat.pid, agent: agent.agent.to_string(), role: agent.role });
+            continue;
+        }
+        let subject = Subject::process(host, crate::env::reference::Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent));
+        not_permitted |= subject.environ.as_ref().err() == Some(&Unknown::NotPermitted);
+        let (daemon, found) = daemon(host, redactor, &subject, terminal, &points, connect);
+        daemons.push(daemon);
+        findings.extend(found);
+    }
+    findings.extend(agent::stale_registrations(host));
+    let data = Data {
+        terminal: terminal.data(host),
+        terminal_variables: points.iter().map(|point| point.data(redactor)).collect(),
+        terminal_needs: if terminal.environ.is_ok() { needs::of(&terminal_carrier, redactor) } else { Vec::new() },
+        daemons,
+        others,
+        looked_for: agent::looked_for(),
+    };
+    let mut report = Report::new("doctor", data);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    report.findings = findings;
+    report.not_permitted = not_permitted;
+    report.undetermined = terminal.environ.is_err();
+    report.notes = terminal.notes.clone();
+    if let Err(reason) = &terminal.environ {
+        report.notes.push(format!("the environment of {} could not be read: {reason}", terminal.label));
+    }
+    Ok(report)
+}
+
+fn daemon(host: &Host, redactor: &Redactor, subject: &Subject, terminal: &Subject, points: &[points::Judged], connect: bool) -> (Daemon, Vec<Finding>) {
+    let (Some(stat), Some(agent)) = (&subject.stat, &subject.agent) else { unreachable!("a daemon is a process of an agent") };
+    let carrier = subject.carrier(host, connect);
+    let terminal_carrier = terminal.carrier(host, connect);
+    let mut findings = agent.findings.clone();
+    let mut daemon = Daemon {
+        pid: stat.pid,
+        start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+        age_ms: host.machine().age_ms(stat.start_ticks),
+        comm: stat.comm.lossy().into_owned(),
+        agent: agent.agent.to_string(),
+        mode: agent.mode.clone(),
+        product_version: agent.product_version.clone(),
+        uid: stat.euid,
+        user: host.user_name(stat.euid),
+        birth: subject.birth.clone(),
+        birth_connection: None,
+        unreadable: None,
+        variables: Vec::new(),
+        needs: Vec::new(),
+        path: None,
+        registration: agent.registration.clone(),
+        children: Vec::new(),
+    };
+    match &subject.environ {
+        Err(reason) => {
+            daemon.unreadable = Some(reason.to_string());
+            let message = format!("its environment could not be read: {reason}. Nothing is known of it, neither dead nor fine");
+            let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
+                .evidence([carrier.saw(&subject.source, reason.to_string())]);
+            findings.push(match reason {
+                Unknown::NotPermitted => finding.fix([format!("ask as its user or as root: sudo whoseenv doctor --pid {}", stat.pid)]),
+                _ => finding,
+            });
+        }
+        Ok(environ) => {
+            daemon.birth_connection = subject.birth.ssh_connection.as_ref().map(|connection| {
+                origin::examine(&carrier, Kind::SshConnection, connection.as_bytes()).liveness
+            });
+            daemon.variables = contrast::rows(host, redactor, subject, terminal, connect).into_iter().filter(points::is_telling).collect();
+            daemon.needs = needs::of(&carrier, redactor);
+            findings.extend(points::daemon_findings(subject, &points::of(&carrier, redactor), terminal, points));
+            findings.extend(inheritance::findings(subject, environ, terminal));
+            let (path, found) = service::path(subject, &carrier, terminal, &terminal_carrier);
+            daemon.path = path;
+            findings.extend(found);
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, &needs::of(&terminal_carrier, redactor)));
+        }
+    }
+    let (children, found) = inheritance::children(host, redactor, subject);
+    daemon.children = children;
+    findings.extend(found);
+    findings.extend(service::unit_and_linger(host, redactor, subject));
+    (daemon, findings)
+}

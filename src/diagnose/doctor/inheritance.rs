@@ -1,0 +1,172 @@
+//! What came with the environment and should not have: markers of other agents, leftovers, secrets in children.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::agent::{Remedy, Role};
+use crate::env::catalog::{self, Class};
+use crate::env::diff::{self, State};
+use crate::host::{Environ, Host, Masked, Pid};
+use crate::redact::Redactor;
+use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, ENVIRON_OVERWRITTEN, SECRET_INHERITED};
+use crate::verdict::{Evidence, Finding, How, Outcome};
+
+use super::super::subject::Subject;
+use super::super::values::Name;
+
+/// A process below a daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Child {
+    /// Process id.
+    pub pid: Pid,
+    /// The kernel's name of it.
+    pub comm: String,
+    /// `tool` where the agent started it for a session, else `other`: an MCP server, say.
+    pub role: Role,
+    /// Variables in it that are secrets by name or by shape: no values.
+    pub secrets: Vec<Secret>,
+    /// Why its environment could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+}
+
+/// A variable that is a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Secret {
+    /// The variable.
+    #[serde(flatten)]
+    pub name: Name,
+    /// What may be told of its value.
+    pub masked: Masked,
+    /// The daemon has the same value: that is where it comes from.
+    pub from_daemon: bool,
+}
+
+/// Findings about what is in the daemon's block besides what names something.
+pub fn findings(daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let saw = |detail: String| Evidence { source: daemon.source.clone(), how: How::Passive, at: String::new(), detail };
+    if environ.overwritten {
+        let message = "it wrote over its environment block; what it was started with can no longer be read";
+        findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &daemon.label, message).evidence([saw("the block holds no environment".to_owned())]));
+    }
+    findings.extend(leaked(daemon, environ, &saw));
+    if let Ok(theirs) = &terminal.environ {
+        findings.extend(leftovers(daemon, environ, theirs, &saw));
+    }
+    findings
+}
+
+fn leaked(daemon: &Subject, environ: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
+    let mut by_agent = BTreeMap::<&str, Vec<&str>>::new();
+    for entry in &environ.entries {
+        let variable = catalog::lookup(entry.name.as_bytes());
+        if let (true, Some(agent), Some(name)) = (variable.instance, variable.agent.as_deref(), entry.name.as_str()) {
+            by_agent.entry(agent).or_default().push(name);
+        }
+    }
+    let by_agent = by_agent.into_iter();
+    by_agent
+        .map(|(agent, names)| {
+            let message = format!("it was started from inside {agent} and carries that instance's identity: {}", names.join(", "));
+            let unset: Vec<String> = names.iter().map(|name| format!("-u {name}")).collect();
+            let mut fix = vec![format!("start it from a plain terminal, or without them: env {} …", unset.join(" "))];
+            if let Some(agent) = &daemon.agent {
+                fix.extend(crate::agent::restart(agent));
+            }
+            Finding::new(&ENVIRON_LEAKED_MARKER, Outcome::Confirmed, &daemon.label, message).evidence([saw(format!("has {}", names.join(", ")))]).fix(fix)
+        })
+        .collect()
+}
+
+/// Variables that steer programs and stand in one environment alone, or differ.
+fn leftovers(daemon: &Subject, ours: &Environ, theirs: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
+    let steers = |class: Class| matches!(class, Class::Git | Class::Proxy | Class::VersionManager | Class::Containers);
+    let (mut only, mut differing) = (Vec::new(), Vec::new());
+    for difference in diff::diff(ours, theirs, true) {
+        let Some(name) = difference.name.as_str() else { continue };
+        let variable = catalog::lookup(name.as_bytes());
+        let telling = steers(variable.class) || variable.class == Class::AgentMarker && !variable.instance;
+        match difference.state {
+            State::OnlyA if telling => only.push(name.to_owned()),
+            State::Differs if telling => differing.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    let mut findings = Vec::new();
+    let fix = || daemon.agent.as_ref().map(|agent| crate::agent::restart(agent)).unwrap_or_default();
+    if !only.is_empty() {
+        let message = format!("present only by inheritance from whoever started it: {}", only.join(", "));
+        findings.push(Finding::new(&ENVIRON_INHERITED_ONLY, Outcome::Confirmed, &daemon.label, message).evidence([saw(format!("has {}", only.join(", ")))]).fix(fix()));
+    }
+    if !differing.is_empty() {
+        let message = format!("not as in this terminal: {}", differing.join(", "));
+        let fix = differing.iter().flat_map(|name| {
+            let value = theirs.text(name).filter(|_| catalog::lookup(name.as_bytes()).shown);
+            daemon.agent.as_ref().map(|agent| crate::agent::fix(agent, &Remedy { name: name.clone(), value: value.map(str::to_owned) })).unwrap_or_default()
+        });
+        let mut fix: Vec<String> = fix.collect();
+        fix.dedup();
+        findings.push(Finding::new(&ENVIRON_DIFFERS, Outcome::Confirmed, &daemon.label, message).evidence([saw(format!("differs in {}", differing.join(", ")))]).fix(fix));
+    }
+    findings
+}
+
+/// The processes below a daemon, each with the secrets that it can read.
+pub fn children(host: &Host, redactor: &Redactor, daemon: &Subject) -> (Vec<Child>, Vec<Finding>) {
+    let (Some(stat), Ok(table)) = (&daemon.stat, host.table()) else { return (Vec::new(), Vec::new()) };
+    let mut below: Vec<_> = table.values().filter(|child| child.pid != stat.pid && is_below(table, child.ppid, stat.pid)).collect();
+    below.sort_by_key(|child| child.pid);
+    let recogniser = crate::agent::Recogniser::new(host);
+    let mut children = Vec::new();
+    let mut findings = Vec::new();
+    for child in below {
+        let process = host.process(child.pid);
+        let role = recogniser.look(&process, child, &process.exe()).map_or(Role::Other, |found| found.role);
+        let (secrets, unreadable) = match process.environ() {
+            Ok(environ) => (secrets(redactor, &environ, daemon.environ.as_ref().ok()), None),
+            Err(reason) => (Vec::new(), Some(reason.to_string())),
+        };
+        let comm = child.comm.lossy().into_owned();
+        if role == Role::Other && !secrets.is_empty() {
+            let names: Vec<String> = secrets.iter().map(|secret| secret.name.human()).collect();
+            let message = format!("its child {comm} (pid {}) can read {} secrets: {}", child.pid, names.len(), names.join(", "));
+            let evidence = Evidence {
+                source: format!("/proc/{}/environ", child.pid),
+                how: How::Passive,
+                at: host.machine().taken_at(),
+                detail: format!("has {}", names.join(", ")),
+            };
+            findings.push(Finding::new(&SECRET_INHERITED, Outcome::Confirmed, &daemon.label, message).evidence([evidence]));
+        }
+        children.push(Child { pid: child.pid, comm, role, secrets, unreadable });
+    }
+    (children, findings)
+}
+
+fn is_below(table: &std::collections::HashMap<Pid, crate::host::Stat>, mut pid: Pid, top: Pid) -> bool {
+    // A parent chain is never longer than the table; a torn table must not make it endless.
+    for _ in 0..table.len() {
+        if pid == top {
+            return true;
+        }
+        match table.get(&pid) {
+            Some(stat) if pid > 1 => pid = stat.ppid,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn secrets(redactor: &Redactor, environ: &Environ, daemon: Option<&Environ>) -> Vec<Secret> {
+    let mut secrets = Vec::new();
+    for entry in &environ.entries {
+        let Some(value) = &entry.value else { continue };
+        let Some(masked) = redactor.secret(entry.name.as_bytes(), value) else { continue };
+        let theirs = daemon.and_then(|daemon| entry.name.as_str().and_then(|name| daemon.get(name)));
+        secrets.push(Secret { name: Name::of(entry.name.as_bytes()), masked, from_daemon: theirs == Some(value) });
+    }
+    secrets
+}

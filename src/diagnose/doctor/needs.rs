@@ -1,0 +1,231 @@
+//! What it takes to start a GUI program, to use git over ssh and to copy, and whether a process has it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::host::environ::{Entry, Value};
+use crate::host::{Raw, Unknown};
+use crate::origin::{self, Carrier, Kind};
+use crate::redact::Redactor;
+use crate::verdict::{Liveness, State};
+
+use super::super::values::judge;
+use super::search::{self, Found};
+
+/// Something a person wants to do from a tool of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Open a window.
+    Gui,
+    /// Fetch and push with a key from an agent.
+    GitOverSsh,
+    /// Copy to the clipboard.
+    Clipboard,
+}
+
+impl Purpose {
+    /// As a person says it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Purpose::Gui => "open a window",
+            Purpose::GitOverSsh => "git over ssh",
+            Purpose::Clipboard => "copy to the clipboard",
+        }
+    }
+}
+
+/// Whether it would work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All parts are there and alive.
+    Works,
+    /// A part is dead.
+    Broken,
+    /// It may succeed and do the wrong thing.
+    Unreliable,
+    /// A part is not set.
+    Missing,
+    /// A part could not be judged.
+    Unknown,
+}
+
+impl Verdict {
+    /// The word on the screen.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Works => "works",
+            Verdict::Broken => "broken",
+            Verdict::Unreliable => "unreliable",
+            Verdict::Missing => "missing",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// One purpose with its parts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Need {
+    /// What for.
+    pub purpose: Purpose,
+    /// Whether it would work.
+    pub verdict: Verdict,
+    /// Why, in a few words.
+    pub detail: String,
+    /// What it takes, part by part.
+    pub parts: Vec<Part>,
+}
+
+/// A part: a variable or a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Part {
+    /// The variable or program.
+    pub name: String,
+    /// Its state.
+    #[serde(flatten)]
+    pub liveness: Liveness,
+}
+
+/// The matrix of one process.
+pub fn of(carrier: &Carrier<'_>, redactor: &Redactor) -> Vec<Need> {
+    let display = part(carrier, redactor, "DISPLAY");
+    let cookie = cookie(carrier, redactor);
+    let wayland = part(carrier, redactor, "WAYLAND_DISPLAY");
+    vec![
+        gui(carrier, redactor, &display, &cookie, &wayland),
+        git(carrier, redactor),
+        clipboard(carrier, &display, &wayland),
+    ]
+}
+
+fn part(carrier: &Carrier<'_>, redactor: &Redactor, name: &str) -> Part {
+    let entry = carrier.environ.entries.iter().find(|entry| entry.name.as_bytes() == name.as_bytes() && entry.value.is_some());
+    let named = entry.and_then(|entry| judge(carrier, redactor, entry));
+    let liveness = match named {
+        Some(named) => named.liveness,
+        None => Liveness::passive(State::Missing, "not set"),
+    };
+    Part { name: name.to_owned(), liveness }
+}
+
+/// The X authority file, the default one where the variable is not set.
+fn cookie(carrier: &Carrier<'_>, redactor: &Redactor) -> Part {
+    let set = part(carrier, redactor, "XAUTHORITY");
+    if set.liveness.state != State::Missing {
+        return set;
+    }
+    let Some(home) = carrier.environ.filled("HOME") else { return set };
+    let path = format!("{home}/.Xauthority");
+    let entry = Entry { name: Raw::from("XAUTHORITY"), value: Some(Value::Clear(Raw::from(path.as_str()))) };
+    match judge(carrier, redactor, &entry) {
+        Some(named) if named.liveness.state != State::Dangling => Part { name: "~/.Xauthority".to_owned(), liveness: named.liveness },
+        _ => set,
+    }
+}
+
+fn gui(carrier: &Carrier<'_>, redactor: &Redactor, display: &Part, cookie: &Part, wayland: &Part) -> Need {
+    let forwarded = carrier.environ.text("DISPLAY").is_some_and(origin::display::is_forwarded);
+    let x11 = match (display.liveness.state, cookie.liveness.state) {
+        (State::Alive, State::Alive) => Verdict::Works,
+        // A local server may let its user in without a cookie; sshd's forwarding never does.
+        (State::Alive, State::Missing | State::Dangling) if forwarded => Verdict::Broken,
+        (State::Alive, State::Unknown) if forwarded => Verdict::Unknown,
+        (State::Alive, _) => Verdict::Works,
+        (state, _) => simple(state),
+    };
+    let wayland_verdict = simple(wayland.liveness.state);
+    let (verdict, detail) = match (wayland_verdict, x11) {
+        (Verdict::Works, _) => (Verdict::Works, format!("Wayland: {}", wayland.liveness.detail)),
+        (_, Verdict::Works) => (Verdict::Works, format!("X: {}", display.liveness.detail)),
+        (_, Verdict::Broken) if display.liveness.state == State::Alive => (Verdict::Broken, format!("the display answers, the cookie is missing: {}", cookie.liveness.detail)),
+        (Verdict::Unknown, _) => (Verdict::Unknown, wayland.liveness.detail.clone()),
+        (_, Verdict::Unknown) => (Verdict::Unknown, display.liveness.detail.clone()),
+        (_, Verdict::Broken) => (Verdict::Broken, display.liveness.detail.clone()),
+        (Verdict::Broken, _) => (Verdict::Broken, wayland.liveness.detail.clone()),
+        _ => (Verdict::Missing, "neither DISPLAY nor WAYLAND_DISPLAY is set".to_owned()),
+    };
+    let parts = vec![
+        display.clone(),
+        cookie.clone(),
+        wayland.clone(),
+        part(carrier, redactor, "XDG_RUNTIME_DIR"),
+        part(carrier, redactor, "DBUS_SESSION_BUS_ADDRESS"),
+    ];
+    Need { purpose: Purpose::Gui, verdict, detail, parts }
+}
+
+fn simple(state: State) -> Verdict {
+    match state {
+        State::Alive => Verdict::Works,
+        State::Missing | State::None => Verdict::Missing,
+        State::Unknown => Verdict::Unknown,
+        State::Reused | State::Refused | State::Dangling | State::Rejected => Verdict::Broken,
+    }
+}
+
+fn git(carrier: &Carrier<'_>, redactor: &Redactor) -> Need {
+    let agent = part(carrier, redactor, "SSH_AUTH_SOCK");
+    let ssh = program(carrier, "ssh");
+    let verdict = match simple(agent.liveness.state) {
+        Verdict::Works if ssh.liveness.state == State::Missing => Verdict::Missing,
+        other => other,
+    };
+    let detail = match verdict {
+        Verdict::Missing if agent.liveness.state == State::Missing => "no agent: only key files without a passphrase work".to_owned(),
+        Verdict::Missing => "there is no ssh on PATH".to_owned(),
+        _ => agent.liveness.detail.clone(),
+    };
+    Need { purpose: Purpose::GitOverSsh, verdict, detail, parts: vec![agent, ssh] }
+}
+
+const X_TOOLS: [&str; 2] = ["xclip", "xsel"];
+
+fn clipboard(carrier: &Carrier<'_>, display: &Part, wayland: &Part) -> Need {
+    let native = program(carrier, "wl-copy");
+    let x_tools = X_TOOLS.map(|name| program(carrier, name));
+    let place = |name: &str| search::find(carrier, name.as_bytes()).ok().flatten();
+    let first_x = X_TOOLS.iter().filter_map(|name| place(name)).min_by_key(|found| found.index);
+    let first_native = place("wl-copy");
+    let has_x = x_tools.iter().any(|tool| tool.liveness.state == State::Alive);
+    let (verdict, detail) = match (simple(wayland.liveness.state), simple(display.liveness.state)) {
+        (Verdict::Works, _) if native.liveness.state == State::Alive && !comes_first(first_x.as_ref(), first_native.as_ref()) => {
+            (Verdict::Works, "wl-copy, under Wayland".to_owned())
+        }
+        (Verdict::Works, _) if has_x => {
+            (Verdict::Unreliable, "WAYLAND_DISPLAY is set and the X tool comes first: it may succeed with stale text".to_owned())
+        }
+        (Verdict::Works, _) | (_, Verdict::Works) if !has_x && native.liveness.state != State::Alive => {
+            (Verdict::Missing, "none of wl-copy, xclip and xsel is on PATH".to_owned())
+        }
+        (_, Verdict::Works) if has_x => (Verdict::Works, "an X tool, under X".to_owned()),
+        (_, Verdict::Works) => (Verdict::Missing, "neither xclip nor xsel is on PATH".to_owned()),
+        (Verdict::Unknown, _) => (Verdict::Unknown, wayland.liveness.detail.clone()),
+        (_, Verdict::Unknown) => (Verdict::Unknown, display.liveness.detail.clone()),
+        (Verdict::Broken, _) => (Verdict::Broken, wayland.liveness.detail.clone()),
+        (_, Verdict::Broken) => (Verdict::Broken, display.liveness.detail.clone()),
+        _ => (Verdict::Missing, "neither DISPLAY nor WAYLAND_DISPLAY is set".to_owned()),
+    };
+    let mut parts = vec![wayland.clone(), display.clone(), native];
+    parts.extend(x_tools);
+    Need { purpose: Purpose::Clipboard, verdict, detail, parts }
+}
+
+/// Whether the X tool stands in an earlier directory of PATH. In one directory the program that copies decides.
+fn comes_first(x: Option<&Found>, native: Option<&Found>) -> bool {
+    match (x, native) {
+        (Some(x), Some(native)) => x.index < native.index,
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}
+
+fn program(carrier: &Carrier<'_>, name: &str) -> Part {
+    let liveness = match search::find(carrier, name.as_bytes()) {
+        Ok(Some(found)) => Liveness::passive(State::Alive, found.path()),
+        Ok(None) => Liveness::passive(State::Missing, "not on PATH"),
+        Err(Unknown::Absent) => Liveness::passive(State::Missing, "PATH is not set"),
+        Err(reason) => Liveness::passive(State::Unknown, format!("PATH could not be searched: {reason}")),
+    };
+    Part { name: name.to_owned(), liveness }
+}

@@ -1,0 +1,149 @@
+//! PATH as what it is for: which directories are there, which programs they hold, which one wins.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::host::{Fact, FileKind, Raw, Unknown};
+use crate::origin::Carrier;
+
+/// A program found on PATH.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Which directory of PATH, from 0.
+    pub index: usize,
+    /// The directory.
+    pub dir: Vec<u8>,
+    /// The program.
+    pub name: Vec<u8>,
+}
+
+impl Found {
+    /// The whole path, for messages.
+    pub fn path(&self) -> String {
+        format!("{}/{}", String::from_utf8_lossy(&self.dir).trim_end_matches('/'), String::from_utf8_lossy(&self.name))
+    }
+}
+
+/// The directories of a carrier's PATH in order, empty and relative ones left out: what those mean depends on the cwd.
+///
+/// # Errors
+/// [`Unknown::Absent`] when PATH is not set.
+pub fn directories(carrier: &Carrier<'_>) -> Fact<Vec<Vec<u8>>> {
+    let path = carrier.environ.bytes("PATH").ok_or(Unknown::Absent)?;
+    Ok(path.split(|&byte| byte == b':').filter(|dir| dir.first() == Some(&b'/')).map(<[u8]>::to_vec).collect())
+}
+
+/// The program that a carrier gets when it names one.
+///
+/// # Errors
+/// When PATH is not set, or a directory before the first hit could not be read.
+pub fn find(carrier: &Carrier<'_>, name: &[u8]) -> Fact<Option<Found>> {
+    for (index, dir) in directories(carrier)?.into_iter().enumerate() {
+        match carrier.host.programs(carrier.view, &dir) {
+            Ok(programs) if programs.binary_search_by(|program| program.as_bytes().cmp(name)).is_ok() => {
+                return Ok(Some(Found { index, dir, name: name.to_vec() }));
+            }
+            Ok(_) => {}
+            // A directory that is not there, or that the shell may not search either, holds nothing.
+            Err(reason) if reason.is_absence() => {}
+            Err(reason) => return Err(reason),
+        }
+    }
+    Ok(None)
+}
+
+/// How one PATH stands to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PathReport {
+    /// Directories that only the daemon's PATH names, in order.
+    pub only_daemon: Vec<String>,
+    /// Directories that only the terminal's PATH names, in order.
+    pub only_terminal: Vec<String>,
+    /// Directories of the daemon's PATH that are not there.
+    pub missing: Vec<String>,
+    /// Directories of the daemon's PATH that could not be looked at, with the reason.
+    pub unknown: Vec<String>,
+    /// Programs that resolve differently, by the two directories that decide.
+    pub different: Vec<Different>,
+}
+
+/// Programs that come from one directory here and from another, or none, there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Different {
+    /// Where the daemon finds them; absent where it finds none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<String>,
+    /// Where the terminal finds them; absent where it finds none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<String>,
+    /// Their names, sorted.
+    pub programs: Vec<String>,
+}
+
+/// Compares the PATH of a daemon with a terminal's.
+///
+/// # Errors
+/// [`Unknown::Absent`] when the daemon has no PATH.
+pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport> {
+    let ours = directories(daemon)?;
+    let theirs = directories(terminal).unwrap_or_default();
+    let mut report = PathReport::default();
+    for dir in &ours {
+        match daemon.host.path(daemon.view, dir) {
+            Ok(fact) if fact.kind == FileKind::Directory => {}
+            Ok(_) => report.missing.push(shown(dir)),
+            Err(reason) if reason.is_absence() => report.missing.push(shown(dir)),
+            Err(reason) => report.unknown.push(format!("{}: {reason}", shown(dir))),
+        }
+    }
+    report.missing.dedup();
+    if ours == theirs && daemon.view == terminal.view {
+        return Ok(report);
+    }
+    report.only_daemon = ours.iter().filter(|dir| !theirs.contains(dir)).map(|dir| shown(dir)).collect();
+    report.only_terminal = theirs.iter().filter(|dir| !ours.contains(dir)).map(|dir| shown(dir)).collect();
+    if !theirs.is_empty() {
+        report.different = different(daemon, &ours, terminal, &theirs);
+    }
+    Ok(report)
+}
+
+fn different(daemon: &Carrier<'_>, ours: &[Vec<u8>], terminal: &Carrier<'_>, theirs: &[Vec<u8>]) -> Vec<Different> {
+    let (daemon_programs, terminal_programs) = (resolution(daemon, ours), resolution(terminal, theirs));
+    let mut groups = BTreeMap::<(Option<Vec<u8>>, Option<Vec<u8>>), Vec<String>>::new();
+    for (name, theirs) in &terminal_programs {
+        let ours = daemon_programs.get(name);
+        if ours.map(|place| place.identity) == Some(theirs.identity) {
+            continue;
+        }
+        let key = (ours.map(|place| place.dir.clone()), Some(theirs.dir.clone()));
+        groups.entry(key).or_default().push(name.lossy().into_owned());
+    }
+    groups
+        .into_iter()
+        .map(|((daemon, terminal), programs)| Different { daemon: daemon.as_deref().map(shown), terminal: terminal.as_deref().map(shown), programs })
+        .collect()
+}
+
+/// A directory, known by device and inode: `/bin` and `/usr/bin` are one where one links to the other.
+struct Place {
+    dir: Vec<u8>,
+    identity: (u64, u64),
+}
+
+fn resolution(carrier: &Carrier<'_>, dirs: &[Vec<u8>]) -> BTreeMap<Raw, Place> {
+    let mut programs = BTreeMap::new();
+    for dir in dirs {
+        let (Ok(fact), Ok(names)) = (carrier.host.path(carrier.view, dir), carrier.host.programs(carrier.view, dir)) else { continue };
+        for name in names {
+            programs.entry(name).or_insert_with(|| Place { dir: dir.clone(), identity: fact.inode });
+        }
+    }
+    programs
+}
+
+fn shown(dir: &[u8]) -> String {
+    String::from_utf8_lossy(dir).into_owned()
+}

@@ -1,0 +1,120 @@
+//! PATH, needs, unit and lingering of a daemon, as findings.
+
+use crate::host::{Host, Unknown};
+use crate::origin::{Carrier, login, unit};
+use crate::redact::Redactor;
+use crate::verdict::registry::{
+    CLIPBOARD_UNRELIABLE, GIT_SSH_INCOMPLETE, GUI_INCOMPLETE, LINGER_OFF, PATH_MISSING_DIRECTORY, PATH_RESOLVES_DIFFERENTLY, PATH_UNSET, UNIT_DIFFERS,
+};
+use crate::verdict::{Evidence, Finding, How, Outcome};
+
+use super::super::subject::Subject;
+use super::super::values::Shown;
+use super::needs::{Need, Purpose, Verdict};
+use super::search::{self, Different, PathReport};
+
+/// PATH against the terminal's, and what is wrong with it.
+pub fn path(daemon: &Subject, carrier: &Carrier<'_>, terminal: &Subject, terminal_carrier: &Carrier<'_>) -> (Option<PathReport>, Vec<Finding>) {
+    let fix = || daemon.agent.as_ref().map(crate::agent::restart).unwrap_or_default();
+    let report = match search::compare(carrier, terminal_carrier) {
+        Ok(report) => report,
+        Err(Unknown::Absent) if carrier.environ.get("PATH").is_none() => {
+            let evidence = carrier.saw(&daemon.source, "no entry PATH");
+            return (None, vec![Finding::new(&PATH_UNSET, Outcome::Confirmed, &daemon.label, "PATH is not set").evidence([evidence]).fix(fix())]);
+        }
+        Err(reason) => {
+            let message = format!("PATH could not be read: {reason}");
+            return (None, vec![Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Undetermined, &daemon.label, message)]);
+        }
+    };
+    let mut findings = Vec::new();
+    if !report.missing.is_empty() {
+        let message = format!("PATH names directories that are not there: {}", report.missing.join(", "));
+        let evidence = report.missing.iter().map(|dir| carrier.saw(dir, "no such directory"));
+        findings.push(Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix()));
+    }
+    if !report.unknown.is_empty() {
+        let message = format!("directories of PATH could not be looked at: {}", report.unknown.join("; "));
+        let evidence = report.unknown.iter().map(|line| carrier.saw("PATH", line));
+        findings.push(Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Undetermined, &daemon.label, message).evidence(evidence));
+    }
+    if !report.different.is_empty() && terminal.environ.is_ok() {
+        let message = format!("programs that are not the same as in {}: {}", terminal.label, report.different.iter().map(sentence).collect::<Vec<_>>().join("; "));
+        let evidence = report.different.iter().map(|different| carrier.saw("PATH of both, directory by directory", sentence(different)));
+        findings.push(Finding::new(&PATH_RESOLVES_DIFFERENTLY, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix()));
+    }
+    (Some(report), findings)
+}
+
+/// `node, npm (and 10 more) come from /usr/bin, here from /home/u/.nvm/bin`.
+fn sentence(different: &Different) -> String {
+    const NAMED: usize = 4;
+    let names = different.programs.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = different.programs.len().saturating_sub(NAMED);
+    let names = if more > 0 { format!("{names} and {more} more") } else { names };
+    match (&different.daemon, &different.terminal) {
+        (Some(daemon), Some(terminal)) => format!("{names} from {daemon}, here from {terminal}"),
+        (None, Some(terminal)) => format!("{names} not found, here in {terminal}"),
+        (Some(daemon), None) => format!("{names} from {daemon}, here not found"),
+        (None, None) => names,
+    }
+}
+
+/// What tools of the daemon could not do, where the terminal could, or could do only by luck.
+pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], terminal: &[Need]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for need in needs {
+        let here = terminal.iter().find(|here| here.purpose == need.purpose).map(|here| here.verdict);
+        let kind = match (need.purpose, need.verdict) {
+            (Purpose::Clipboard, Verdict::Unreliable) => &CLIPBOARD_UNRELIABLE,
+            (Purpose::Gui, Verdict::Broken) => &GUI_INCOMPLETE,
+            (Purpose::Gui, Verdict::Missing) if here == Some(Verdict::Works) => &GUI_INCOMPLETE,
+            (Purpose::GitOverSsh, Verdict::Broken) => &GIT_SSH_INCOMPLETE,
+            (Purpose::GitOverSsh, Verdict::Missing) if here == Some(Verdict::Works) => &GIT_SSH_INCOMPLETE,
+            _ => continue,
+        };
+        let message = format!("{}: {}", need.purpose.words(), need.detail);
+        let evidence = need.parts.iter().map(|part| carrier.saw(&part.name, format!("{}: {}", part.liveness.state.word(), part.liveness.detail)));
+        let fix = match (need.purpose, &daemon.agent) {
+            (Purpose::Clipboard, _) => vec!["install wl-clipboard, and put it before xclip and xsel".to_owned()],
+            (_, Some(agent)) => crate::agent::restart(agent),
+            (_, None) => Vec::new(),
+        };
+        findings.push(Finding::new(kind, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix));
+    }
+    findings
+}
+
+/// What the unit declares and the process does not have; a user service that ends with the last login.
+pub fn unit_and_linger(host: &Host, redactor: &Redactor, daemon: &Subject) -> Vec<Finding> {
+    let (Some(stat), Some(unit_name)) = (&daemon.stat, &daemon.birth.unit) else { return Vec::new() };
+    let mut findings = Vec::new();
+    let at = host.machine().taken_at();
+    if let Ok(environ) = &daemon.environ {
+        for variable in unit::declared(host, stat, &daemon.birth) {
+            let live = environ.get(&variable.name);
+            let Some(declared) = variable.value.clear() else { continue };
+            if live.and_then(|live| live.clear()) == Some(declared) || matches!(live, Some(live) if live.clear().is_none()) {
+                continue;
+            }
+            let shown = |value: &crate::host::Value| Shown::of(redactor, variable.name.as_bytes(), value).human();
+            let live_text = live.map_or_else(|| "not set".to_owned(), shown);
+            let message = format!("{}: {} sets {}, the process has {live_text}", variable.name, variable.file, shown(&variable.value));
+            let evidence = [
+                Evidence { source: variable.file.clone(), how: How::Passive, at: at.clone(), detail: format!("sets {}", variable.name) },
+                Evidence { source: daemon.source.clone(), how: How::Passive, at: at.clone(), detail: format!("{} is {live_text}", variable.name) },
+            ];
+            let fix = unit::reload(&daemon.birth, unit_name);
+            findings.push(Finding::new(&UNIT_DIFFERS, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix));
+        }
+    }
+    if let Some(lingering) = login::lingering(host, stat) {
+        let user = host.user_name(stat.euid).unwrap_or_else(|| stat.euid.to_string());
+        if let Ok(false) = lingering {
+            let message = format!("it runs in the user manager of {user} as {unit_name}, and lingering is off: it ends with the last login");
+            let evidence = Evidence { source: format!("/var/lib/systemd/linger/{user}"), how: How::Passive, at, detail: "no such file".to_owned() };
+            findings.push(Finding::new(&LINGER_OFF, Outcome::Confirmed, &daemon.label, message).evidence([evidence]).fix([format!("loginctl enable-linger {user}")]));
+        }
+    }
+    findings
+}

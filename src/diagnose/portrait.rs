@@ -1,0 +1,218 @@
+//! `show`: one process with its parents, its birth and its environment.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::agent::Role;
+use crate::host::machine::rfc3339;
+use crate::host::{Host, Pid, Stat, Unknown};
+use crate::origin::Birth;
+use crate::origin::unit::{self, UnitVariable};
+use crate::redact::Redactor;
+use crate::report::Report;
+use crate::verdict::registry::{DAEMON_UNREADABLE, ENVIRON_OVERWRITTEN};
+use crate::verdict::{Finding, Outcome};
+
+use super::doctor::needs::{self, Need};
+use super::subject::Subject;
+use super::values::{Shown, Variable, variable};
+
+/// The answer of `show`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Data {
+    /// The process; absent for an environment that is not a process's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// From the process up to pid 1.
+    pub chain: Vec<Link>,
+    /// Where it was born.
+    pub birth: Birth,
+    /// What it would take to start a GUI program, to use git over ssh, to copy.
+    pub needs: Vec<Need>,
+    /// Its environment in the block's own order, duplicates kept.
+    pub environment: Vec<Variable>,
+    /// What its systemd unit declares beside what it has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unit_environment: Vec<UnitRow>,
+}
+
+/// The process that was asked about.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Process {
+    /// Process id.
+    pub pid: Pid,
+    /// When it started, RFC 3339.
+    pub start_time: String,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// How long ago it started, in milliseconds.
+    pub age_ms: u64,
+    /// The kernel's name of it.
+    pub comm: String,
+    /// The kernel's letter for its state; `Z` is a zombie.
+    pub state: char,
+    /// The agent it is; null where it is none.
+    pub agent: Option<String>,
+    /// What it is for.
+    pub role: Role,
+    /// Version of the product, from the program itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product_version: Option<String>,
+    /// The session of the agent that it works for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Effective uid.
+    pub uid: u32,
+    /// Login name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The program file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exe: Option<Shown>,
+    /// The working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<Shown>,
+    /// The controlling tty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+    /// Why its environment could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+}
+
+/// One process of the parent chain.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Link {
+    /// Process id.
+    pub pid: Pid,
+    /// Parent.
+    pub ppid: Pid,
+    /// The kernel's name of it.
+    pub comm: String,
+    /// Its arguments, masked by the rules.
+    pub argv: Vec<Shown>,
+    /// Effective uid.
+    pub uid: u32,
+    /// Login name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The session leader's pid.
+    pub session: Pid,
+    /// The controlling tty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+    /// When it started, RFC 3339.
+    pub start_time: String,
+}
+
+/// A variable that the unit declares.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UnitRow {
+    /// The variable.
+    pub name: String,
+    /// The file that decides: the unit, a drop-in, an environment file.
+    pub file: String,
+    /// What it sets.
+    pub declared: Shown,
+    /// What the process has; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<Shown>,
+    /// Whether the two are equal; null where one could not be read.
+    pub same: Option<bool>,
+}
+
+/// Looks at one subject from all sides.
+pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bool) -> Report<Data> {
+    let carrier = subject.carrier(host, connect);
+    let there = carrier.host;
+    let environment = carrier.environ.entries.iter().map(|entry| variable(&carrier, redactor, entry)).collect();
+    let chain = subject.stat.as_ref().map(|stat| there.chain(stat.pid)).unwrap_or_default();
+    let data = Data {
+        process: subject.stat.as_ref().map(|stat| process(there, subject, stat)),
+        chain: chain.iter().map(|stat| link(there, redactor, stat)).collect(),
+        birth: subject.birth.clone(),
+        needs: if subject.environ.is_ok() { needs::of(&carrier, redactor) } else { Vec::new() },
+        environment,
+        unit_environment: unit_rows(there, redactor, subject),
+    };
+    let mut report = Report::new("show", data);
+    report.notes = subject.notes.clone();
+    match &subject.environ {
+        Err(reason) => {
+            report.not_permitted = *reason == Unknown::NotPermitted;
+            let message = format!("the environment of {} could not be read: {reason}", subject.label);
+            let fix = "ask as its user or as root: sudo whoseenv show …".to_owned();
+            let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
+                .evidence([carrier.saw(&subject.source, reason.to_string())]);
+            report.findings.push(if report.not_permitted { finding.fix([fix]) } else { finding });
+        }
+        Ok(environ) if environ.overwritten => {
+            let message = "it wrote over its environment block; what it was started with can no longer be read";
+            let evidence = carrier.saw(&subject.source, "the block holds no environment");
+            report.findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &subject.label, message).evidence([evidence]));
+        }
+        Ok(environ) if environ.entries.is_empty() => report.notes.push(match subject.stat.as_ref() {
+            Some(stat) if stat.kernel_thread => "a thread of the kernel has no environment".to_owned(),
+            Some(stat) if stat.is_zombie() => "a zombie has no environment: it has ended and waits for its parent".to_owned(),
+            _ => "the environment is empty".to_owned(),
+        }),
+        Ok(_) => {}
+    }
+    report
+}
+
+fn process(host: &Host, subject: &Subject, stat: &Stat) -> Process {
+    let machine = host.machine();
+    let process = host.process(stat.pid);
+    Process {
+        pid: stat.pid,
+        start_time: rfc3339(machine.started_ms(stat.start_ticks)),
+        start_ticks: stat.start_ticks,
+        age_ms: machine.age_ms(stat.start_ticks),
+        comm: stat.comm.lossy().into_owned(),
+        state: stat.state,
+        agent: subject.agent.as_ref().map(|agent| agent.agent.to_string()),
+        role: subject.agent.as_ref().map_or(Role::Other, |agent| agent.role),
+        product_version: subject.agent.as_ref().and_then(|agent| agent.product_version.clone()),
+        session_id: subject.agent.as_ref().and_then(|agent| agent.session_id.clone()),
+        uid: stat.euid,
+        user: host.user_name(stat.euid),
+        exe: process.exe().ok().map(|exe| Shown::clear(&exe.shown())),
+        cwd: process.cwd().ok().map(|cwd| Shown::clear(cwd.as_bytes())),
+        tty: stat.tty(),
+        unreadable: subject.environ.as_ref().err().map(ToString::to_string),
+    }
+}
+
+fn link(host: &Host, redactor: &Redactor, stat: &Stat) -> Link {
+    let argv = host.process(stat.pid).cmdline().unwrap_or_default();
+    Link {
+        pid: stat.pid,
+        ppid: stat.ppid,
+        comm: stat.comm.lossy().into_owned(),
+        argv: redactor.argv(&argv).iter().map(Shown::judged).collect(),
+        uid: stat.euid,
+        user: host.user_name(stat.euid),
+        session: stat.session,
+        tty: stat.tty(),
+        start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+    }
+}
+
+fn unit_rows(host: &Host, redactor: &Redactor, subject: &Subject) -> Vec<UnitRow> {
+    let (Some(stat), Ok(environ)) = (&subject.stat, &subject.environ) else { return Vec::new() };
+    let declared = unit::declared(host, stat, &subject.birth);
+    declared.iter().map(|variable| unit_row(redactor, environ, variable)).collect()
+}
+
+fn unit_row(redactor: &Redactor, environ: &crate::host::Environ, variable: &UnitVariable) -> UnitRow {
+    let name = variable.name.as_bytes();
+    let live = environ.get(&variable.name);
+    UnitRow {
+        name: variable.name.clone(),
+        file: variable.file.clone(),
+        declared: Shown::of(redactor, name, &variable.value),
+        live: live.map(|value| Shown::of(redactor, name, value)),
+        same: variable.value.clear().map(|declared| live.and_then(|live| live.clear()) == Some(declared)),
+    }
+}

@@ -1,0 +1,265 @@
+//! An environment reference made into something to look at: which process, whose environment, seen from where.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::agent::{self, AgentProcess};
+use crate::env::reference::Reference;
+use crate::host::environ::Environ;
+use crate::host::machine::rfc3339;
+use crate::host::snapshot::Captured;
+use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, View};
+use crate::origin::{self, Birth, Carrier};
+use crate::report::{Exit, Problem};
+
+use super::values::called;
+
+/// What narrows a name that fits several processes.
+#[derive(Clone, Debug, Default)]
+pub struct Narrow {
+    /// Login name or uid.
+    pub user: Option<String>,
+    /// Process id.
+    pub pid: Option<Pid>,
+    /// Agent name.
+    pub agent: Option<String>,
+}
+
+impl Narrow {
+    /// Whether a process passes.
+    pub fn admits(&self, host: &Host, stat: &Stat, agent: &str) -> bool {
+        let user = self.user.as_ref().is_none_or(|user| {
+            user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user)
+        });
+        user && self.pid.is_none_or(|pid| pid == stat.pid) && self.agent.as_ref().is_none_or(|name| name == agent)
+    }
+}
+
+/// Something with an environment.
+pub struct Subject {
+    /// As the person named it.
+    pub reference: Reference,
+    /// As messages name it.
+    pub label: String,
+    /// The process, where there is one.
+    pub stat: Option<Stat>,
+    /// The agent it is, where it is one.
+    pub agent: Option<AgentProcess>,
+    /// Its environment.
+    pub environ: Fact<Environ>,
+    /// Where the environment was read, for evidence.
+    pub source: String,
+    /// From where it sees files and networks.
+    pub view: View,
+    /// Where it was born.
+    pub birth: Birth,
+    /// Read by running a command.
+    pub ran: bool,
+    /// The captured machine it is on, when that is not the one asked.
+    pub elsewhere: Option<Box<Host>>,
+    /// What a reader should know, such as which process `self` is.
+    pub notes: Vec<String>,
+}
+
+/// A subject as JSON has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SubjectData {
+    /// As it was named on the command line.
+    pub reference: String,
+    /// Process id; absent for a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<Pid>,
+    /// When it started, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<String>,
+    /// The kernel's name of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comm: Option<String>,
+    /// The agent it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Login name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Where its environment was read.
+    pub source: String,
+    /// Why its environment could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// Where it was born.
+    pub birth: Birth,
+}
+
+static NO_ENVIRON: Environ = Environ { entries: Vec::new(), overwritten: false };
+
+impl Subject {
+    /// As JSON has it.
+    pub fn data(&self, host: &Host) -> SubjectData {
+        SubjectData {
+            reference: self.reference.to_string(),
+            pid: self.stat.as_ref().map(|stat| stat.pid),
+            start_time: self.stat.as_ref().map(|stat| rfc3339(host.machine().started_ms(stat.start_ticks))),
+            comm: self.stat.as_ref().map(|stat| stat.comm.lossy().into_owned()),
+            agent: self.agent.as_ref().map(|agent| agent.agent.to_string()),
+            user: self.stat.as_ref().and_then(|stat| host.user_name(stat.euid)),
+            source: self.source.clone(),
+            unreadable: self.environ.as_ref().err().map(ToString::to_string),
+            birth: self.birth.clone(),
+        }
+    }
+
+    /// The carrier of its values; of none, where the environment could not be read.
+    pub fn carrier<'h>(&'h self, host: &'h Host, connect: bool) -> Carrier<'h> {
+        Carrier {
+            host: self.elsewhere.as_deref().unwrap_or(host),
+            process: self.stat.as_ref(),
+            view: self.view,
+            environ: self.environ.as_ref().unwrap_or(&NO_ENVIRON),
+            connect,
+        }
+    }
+
+    /// The terminal that the tool was started from.
+    pub fn terminal(host: &Host) -> Subject {
+        let (stat, environ, notes) = match host.terminal() {
+            Ok(terminal) => {
+                (Some(terminal.stat.clone()), terminal.environ.clone(), vec![format!("self is {}", terminal.described())])
+            }
+            Err(unknown) => (None, Err(unknown.clone()), vec![format!("self could not be found: {unknown}")]),
+        };
+        let source = match host.terminal() {
+            Ok(terminal) if terminal.exported => "the tool's own environ".to_owned(),
+            Ok(terminal) => format!("/proc/{}/environ", terminal.stat.pid),
+            Err(_) => "no process".to_owned(),
+        };
+        let birth = birth(stat.as_ref().map(|stat| host.process(stat.pid).cgroup()), stat.as_ref(), environ.as_ref().ok());
+        let label = "this terminal".to_owned();
+        Subject { reference: Reference::SelfTerminal, label, stat, agent: None, environ, source, view: View::OURS, birth, ran: false, elsewhere: None, notes }
+    }
+
+    /// A process.
+    pub fn process(host: &Host, reference: Reference, stat: Stat, agent: Option<AgentProcess>) -> Subject {
+        let process = host.process(stat.pid);
+        let environ = process.environ();
+        let view = process.view().unwrap_or_default();
+        let birth = birth(Some(process.cgroup()), Some(&stat), environ.as_ref().ok());
+        Subject {
+            label: called(host, &stat),
+            source: format!("/proc/{}/environ", stat.pid),
+            reference,
+            environ,
+            view,
+            birth,
+            agent,
+            stat: Some(stat),
+            ran: false,
+            elsewhere: None,
+            notes: Vec::new(),
+        }
+    }
+
+    fn of_text(reference: Reference, label: String, environ: Environ, ran: bool) -> Subject {
+        let birth = birth(None, None, Some(&environ));
+        Subject {
+            source: label.clone(),
+            reference,
+            label,
+            stat: None,
+            agent: None,
+            environ: Ok(environ),
+            view: View::OURS,
+            birth,
+            ran,
+            elsewhere: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+fn birth(cgroup: Option<Fact<crate::host::Raw>>, stat: Option<&Stat>, environ: Option<&Environ>) -> Birth {
+    let cgroup = cgroup.and_then(Result::ok).unwrap_or_default();
+    origin::birth::from_environ(environ.unwrap_or(&NO_ENVIRON), cgroup.as_bytes(), stat)
+}
+
+/// Makes a reference into something to look at.
+///
+/// # Errors
+/// Not found (3), fits several (2), cannot be read as what it is (2, 74).
+pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Subject, Problem> {
+    match reference {
+        Reference::SelfTerminal => Ok(Subject::terminal(host)),
+        Reference::Pid(pid) => of_pid(host, reference, *pid),
+        Reference::Agent(name) => of_agent(host, reference, name, narrow),
+        Reference::File(path) => of_file(reference, path),
+        Reference::Snapshot { dir, pid } => {
+            let captured = Captured::open(dir)
+                .map_err(|error| Problem::new(Exit::Io, format!("{}: {error}", dir.display())).hint("Take one: whoseenv snapshot DIR"))?;
+            let there = Host::captured(captured);
+            let mut subject = of_pid(&there, reference, *pid)?;
+            subject.source = format!("{}, process {pid}", dir.display());
+            subject.notes.push(format!("{} is as it was at {}", subject.label, there.machine().taken_at()));
+            subject.elsewhere = Some(Box::new(there));
+            Ok(subject)
+        }
+        Reference::Tmux(_) | Reference::SystemdUser | Reference::LoginShell => of_command(host, reference),
+    }
+}
+
+fn of_pid(host: &Host, reference: &Reference, pid: Pid) -> Result<Subject, Problem> {
+    match host.process(pid).stat() {
+        Ok(stat) => {
+            let agent = agent::discover(host).ok().and_then(|agents| agents.into_iter().find(|agent| agent.stat.pid == pid));
+            Ok(Subject::process(host, reference.clone(), stat, agent))
+        }
+        Err(reason @ (Unknown::NotCaptured | Unknown::Altered | Unknown::Malformed(_))) if host.is_captured() && host.pids().is_ok_and(|pids| pids.contains(&pid)) => {
+            Err(Problem::new(Exit::Undetermined, format!("process {pid}: {reason}")).hint("Take a new snapshot, or use an untouched copy."))
+        }
+        Err(_) => Err(Problem::new(Exit::NotFound, format!("there is no process {pid}")).hint("See what runs: whoseenv ps --all")),
+    }
+}
+
+fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> Result<Subject, Problem> {
+    let fits = |agent: &AgentProcess| agent.agent == name && narrow.admits(host, &agent.stat, name);
+    let found: Vec<AgentProcess> = agent::discover(host).unwrap_or_default().into_iter().filter(fits).collect();
+    let daemons: Vec<&AgentProcess> = found.iter().filter(|agent| agent.role == agent::Role::Daemon).collect();
+    // A daemon is what the name of an agent means; without one, a client or child will do.
+    let candidates = if daemons.is_empty() { found.iter().collect() } else { daemons };
+    match candidates.as_slice() {
+        [] if !agent::is_known(name) => {
+            let known = agent::names().join(", ");
+            Err(Problem::new(Exit::Usage, format!("{name:?} is no environment reference and no agent that this version knows"))
+                .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell")
+                .hint(format!("Agents: {known}")))
+        }
+        [] => Err(Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps")),
+        [one] => Ok(Subject::process(host, reference.clone(), one.stat.clone(), Some((*one).clone()))),
+        several => {
+            let mut problem = Problem::new(Exit::Usage, format!("{name:?} fits {} processes; name one by its pid, or narrow with --user or --pid", several.len()));
+            for agent in several {
+                let user = host.user_name(agent.stat.euid).unwrap_or_else(|| agent.stat.euid.to_string());
+                let exe = agent.exe.as_ref().map(Exe::shown).map(|path| String::from_utf8_lossy(&path).into_owned()).unwrap_or_default();
+                problem = problem.hint(format!("{} ({}, {user}) {exe}", agent.stat.pid, agent.role.word()));
+            }
+            Err(problem)
+        }
+    }
+}
+
+fn of_file(reference: &Reference, path: &std::path::Path) -> Result<Subject, Problem> {
+    let shown = path.display();
+    let stat = std::fs::metadata(path).map_err(|error| Problem::new(if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Io }, format!("{shown}: {error}")))?;
+    if !stat.is_file() && !path.starts_with("/proc") {
+        return Err(Problem::new(Exit::Usage, format!("{shown} is not a regular file")).hint("Give a file of NAME=value entries, separated by NUL or by newlines."));
+    }
+    let bytes = std::fs::read(path).map_err(|error| Problem::new(Exit::Io, format!("{shown}: {error}")))?;
+    Ok(Subject::of_text(reference.clone(), shown.to_string(), Environ::parse_file(&bytes), false))
+}
+
+fn of_command(host: &Host, reference: &Reference) -> Result<Subject, Problem> {
+    let answer = crate::host::command::environment(host, reference.key(), &reference.command(host.machine().uid));
+    match answer {
+        Ok(environ) => Ok(Subject::of_text(reference.clone(), reference.to_string(), environ, true)),
+        Err(Unknown::NotCaptured) => Err(Problem::new(Exit::Undetermined, format!("the snapshot does not hold {reference}"))),
+        Err(reason) => Err(Problem::new(Exit::NotFound, format!("{reference}: {reason}"))),
+    }
+}

@@ -1,0 +1,181 @@
+//! Names and values as the JSON of every command has them: text, base64, or what may be told of them.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::env::catalog::{self, Class};
+use crate::host::environ::{Entry, Value};
+use crate::host::fact::encode;
+use crate::host::{Fact, Host, Masked, Pid, Raw, Unknown};
+use crate::origin::{self, Carrier, Kind, Named};
+use crate::redact::Redactor;
+use crate::verdict::Liveness;
+
+/// A byte string: `value` when UTF-8, else `value_b64`; `masked` when it must not be shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The bytes, when they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_b64: Option<String>,
+    /// What may be told of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked: Option<Masked>,
+}
+
+impl Shown {
+    /// Bytes that may be shown.
+    pub fn clear(bytes: &[u8]) -> Shown {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Shown { value: Some(text.to_owned()), ..Shown::default() },
+            Err(_) => Shown { value_b64: Some(encode(bytes)), ..Shown::default() },
+        }
+    }
+
+    /// A value under the rules.
+    pub fn of(redactor: &Redactor, name: &[u8], value: &Value) -> Shown {
+        match value {
+            Value::Masked(masked) => Shown { masked: Some(masked.clone()), ..Shown::default() },
+            Value::Clear(raw) => match redactor.value(name, raw.as_bytes()) {
+                Ok(()) => Shown::clear(raw.as_bytes()),
+                Err(masked) => Shown { masked: Some(masked), ..Shown::default() },
+            },
+        }
+    }
+
+    /// A value that the rules have seen already.
+    pub fn judged(value: &Value) -> Shown {
+        match value {
+            Value::Masked(masked) => Shown { masked: Some(masked.clone()), ..Shown::default() },
+            Value::Clear(raw) => Shown::clear(raw.as_bytes()),
+        }
+    }
+
+    /// For a person: the text, or `‹12 bytes, secret_name, 1a2b3c›`.
+    pub fn human(&self) -> String {
+        match (&self.value, &self.value_b64, &self.masked) {
+            (Some(text), ..) => text.clone(),
+            (_, Some(base64), _) => format!("base64:{base64}"),
+            (.., Some(masked)) => format!("‹masked: {} bytes, {}, {}›", masked.len, masked.rule, masked.fingerprint),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A name: `name` when UTF-8, else `name_b64`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct Name {
+    /// The text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The bytes, when they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_b64: Option<String>,
+}
+
+impl Name {
+    /// A name from bytes.
+    pub fn of(bytes: &[u8]) -> Name {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Name { name: Some(text.to_owned()), name_b64: None },
+            Err(_) => Name { name: None, name_b64: Some(encode(bytes)) },
+        }
+    }
+
+    /// For a person.
+    pub fn human(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("base64:{}", self.name_b64.as_deref().unwrap_or_default()))
+    }
+}
+
+/// One entry of an environment block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Variable {
+    /// Its name; absent for an entry without `=`.
+    #[serde(flatten)]
+    pub name: Name,
+    /// Its value.
+    #[serde(flatten)]
+    pub value: Shown,
+    /// An entry without `=`, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Shown>,
+    /// What it is about.
+    pub class: Class,
+    /// Whether what it names is still there; absent where it names nothing that lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liveness: Option<Liveness>,
+}
+
+/// The kind of a variable: the catalogue's, or the one its value gives away.
+pub fn kind_of(name: &[u8], value: Option<&[u8]>) -> Kind {
+    catalog::kind_of(name, value)
+}
+
+/// Judges what an entry names. None where it names nothing that lives.
+///
+/// Of a value that a snapshot keeps masked, the verdict was kept beside it when the snapshot was taken.
+pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Option<Named> {
+    let value = entry.value.as_ref()?;
+    let kind = kind_of(entry.name.as_bytes(), value.clear());
+    if matches!(kind, Kind::Plain | Kind::PathList) {
+        return None;
+    }
+    let named = match value {
+        Value::Clear(raw) => {
+            let named = origin::examine(carrier, kind, raw.as_bytes());
+            if !redactor.may_keep(entry.name.as_bytes(), raw.as_bytes()) {
+                kept(carrier, &entry.name, || Ok(named.clone())).ok();
+            }
+            named
+        }
+        Value::Masked(_) => {
+            let unknown = |reason: Unknown| origin::undecided(carrier, &format!("the value is masked, and {reason}"));
+            kept(carrier, &entry.name, || Err(Unknown::NotCaptured)).unwrap_or_else(unknown)
+        }
+    };
+    Some(named)
+}
+
+fn kept(carrier: &Carrier<'_>, name: &Raw, read: impl FnOnce() -> Fact<Named>) -> Fact<Named> {
+    let file = match carrier.process {
+        Some(stat) => file_of(stat.pid),
+        None => "terminal.json".to_owned(),
+    };
+    let key = Name::of(name.as_bytes()).human();
+    carrier.host.fact(&file, &format!("verdict {key}"), read)
+}
+
+fn file_of(pid: Pid) -> String {
+    format!("processes/{pid}.json")
+}
+
+/// An entry with its verdict, as JSON has it.
+pub fn variable(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Variable {
+    let liveness = judge(carrier, redactor, entry).map(|named| named.liveness);
+    let class = catalog::lookup(entry.name.as_bytes()).class;
+    match &entry.value {
+        Some(value) => Variable {
+            name: Name::of(entry.name.as_bytes()),
+            value: Shown::of(redactor, entry.name.as_bytes(), value),
+            raw: None,
+            class,
+            liveness,
+        },
+        None => Variable {
+            name: Name::default(),
+            value: Shown::default(),
+            raw: Some(Shown::of(redactor, b"", &Value::Clear(entry.name.clone()))),
+            class,
+            liveness: None,
+        },
+    }
+}
+
+/// The login name and pid of a process, for messages: `opencode2 (pid 412, alice)`.
+pub fn called(host: &Host, stat: &crate::host::Stat) -> String {
+    let user = host.user_name(stat.euid).unwrap_or_else(|| format!("uid {}", stat.euid));
+    format!("{} (pid {}, {user})", stat.comm.lossy(), stat.pid)
+}

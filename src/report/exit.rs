@@ -1,0 +1,122 @@
+//! Exit codes: one table, which `--help`, the man page and the code share.
+
+use crate::verdict::{Outcome, Severity};
+
+use super::Report;
+
+/// Why the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exit {
+    /// As expected.
+    Ok,
+    /// Confirmed findings at or above `--fail-on`, or differences in `diff`.
+    Findings,
+    /// Usage error, or a target that fits several processes.
+    Usage,
+    /// The target was not found.
+    NotFound,
+    /// Not permitted to look at what was asked; what could be seen was printed.
+    NotPermitted,
+    /// What was asked could not be decided.
+    Undetermined,
+    /// A bug in this program.
+    Bug,
+    /// Input or output failed.
+    Io,
+}
+
+impl Exit {
+    /// In order of precedence: when several apply, the first one here is the one.
+    pub const PRECEDENCE: [Exit; 8] =
+        [Exit::Bug, Exit::Io, Exit::Usage, Exit::NotFound, Exit::Findings, Exit::NotPermitted, Exit::Undetermined, Exit::Ok];
+
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Ok => 0,
+            Exit::Findings => 1,
+            Exit::Usage => 2,
+            Exit::NotFound => 3,
+            Exit::NotPermitted => 4,
+            Exit::Undetermined => 5,
+            Exit::Bug => 70,
+            Exit::Io => 74,
+        }
+    }
+
+    /// The envelope's `status`.
+    pub fn status(self) -> &'static str {
+        match self {
+            Exit::Ok => "ok",
+            Exit::Findings => "findings",
+            Exit::NotFound => "not_found",
+            Exit::NotPermitted => "not_permitted",
+            Exit::Undetermined => "undetermined",
+            Exit::Usage | Exit::Bug | Exit::Io => "failed",
+        }
+    }
+
+    /// What it means, for help and man pages.
+    pub fn text(self) -> &'static str {
+        match self {
+            Exit::Ok => "as expected; also when the reader of a pipe went away",
+            Exit::Findings => "confirmed findings at or above --fail-on (default: warning), or differences in diff",
+            Exit::Usage => "usage error, or a target that fits several processes",
+            Exit::NotFound => "the target was not found",
+            Exit::NotPermitted => "not permitted to look at what was asked; what could be seen is printed",
+            Exit::Undetermined => "what was asked could not be decided",
+            Exit::Bug => "a bug in whoseenv",
+            Exit::Io => "input or output failed",
+        }
+    }
+
+    /// The first of the two in precedence.
+    #[must_use]
+    pub fn and(self, other: Exit) -> Exit {
+        Exit::PRECEDENCE.into_iter().find(|exit| *exit == self || *exit == other).unwrap_or(Exit::Bug)
+    }
+
+    /// What a report comes to, when findings at or above `fail_on` count.
+    pub fn of<T>(report: &Report<T>, fail_on: Severity) -> Exit {
+        let counted = |outcome| report.findings.iter().any(|finding| finding.severity >= fail_on && finding.outcome == outcome);
+        let mut exit = Exit::Ok;
+        if counted(Outcome::Confirmed) || report.differs {
+            exit = exit.and(Exit::Findings);
+        }
+        if report.not_permitted {
+            exit = exit.and(Exit::NotPermitted);
+        }
+        if report.undetermined || counted(Outcome::Undetermined) {
+            exit = exit.and(Exit::Undetermined);
+        }
+        exit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Finding;
+    use crate::verdict::registry::{DAEMON_UNREADABLE, PATH_UNSET};
+
+    #[test]
+    fn precedence_is_the_documented_one() {
+        let codes = Exit::PRECEDENCE.map(Exit::code);
+        assert_eq!(codes, [70, 74, 2, 3, 1, 4, 5, 0]);
+        assert_eq!(Exit::NotPermitted.and(Exit::Findings), Exit::Findings);
+        assert_eq!(Exit::Undetermined.and(Exit::NotPermitted), Exit::NotPermitted);
+    }
+
+    #[test]
+    fn could_not_look_is_neither_fine_nor_a_finding() {
+        let mut report = Report::new("doctor", ());
+        assert_eq!(Exit::of(&report, Severity::Warning), Exit::Ok);
+        report.findings.push(Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, "x", "x"));
+        assert_eq!(Exit::of(&report, Severity::Warning), Exit::Undetermined);
+        report.not_permitted = true;
+        assert_eq!(Exit::of(&report, Severity::Warning), Exit::NotPermitted);
+        report.findings.push(Finding::new(&PATH_UNSET, Outcome::Confirmed, "x", "x"));
+        assert_eq!(Exit::of(&report, Severity::Error), Exit::NotPermitted, "a warning does not count under --fail-on error");
+        assert_eq!(Exit::of(&report, Severity::Warning), Exit::Findings);
+    }
+}

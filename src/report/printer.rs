@@ -1,0 +1,176 @@
+//! Where output goes: data to stdout, everything else to stderr; which face; how wide; in which colours.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::host::Machine;
+use crate::redact::terminal::clean;
+use crate::verdict::Severity;
+
+use super::human::Screen;
+use super::{Envelope, Exit, Page, Problem, Report, json};
+
+/// Which face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Format {
+    /// For a person.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
+    /// One JSON value a line.
+    Ndjson,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Where output goes, and how.
+pub struct Printer {
+    /// Which face.
+    pub format: Format,
+    /// Exit code only.
+    pub quiet: bool,
+    /// Findings at or above this make the exit code 1.
+    pub fail_on: Severity,
+    screen: Screen,
+    rewrite: Option<Box<dyn Fn(&mut Value)>>,
+}
+
+impl Printer {
+    /// A printer for this process's stdout.
+    pub fn new(format: Format, colour: Colour, quiet: bool, fail_on: Severity) -> Printer {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        let width = std::env::var("WHOSEENV_WIDTH").ok().and_then(|columns| columns.parse().ok()).or_else(|| {
+            let size = terminal.then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+            Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        });
+        let colour = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && supports_colour(),
+        };
+        let screen = Screen { width: width.map(|columns| columns.max(20)), colour };
+        Printer { format, quiet, fail_on, screen, rewrite: None }
+    }
+
+    /// Sees every JSON value before it is printed (`--anonymize`).
+    pub fn rewrite(&mut self, rewrite: Box<dyn Fn(&mut Value)>) {
+        self.rewrite = Some(rewrite);
+    }
+
+    /// Prints a report; `page` makes its human face.
+    pub fn report<T: Serialize>(&self, machine: &Machine, report: &Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
+        let exit = Exit::of(report, self.fail_on);
+        if self.quiet {
+            return exit;
+        }
+        self.print(exit, |out| match self.format {
+            Format::Human => self.screen.write(&page(report), out),
+            Format::Json | Format::Ndjson => {
+                let mut envelope = Envelope::new(report.command, Some(machine), exit);
+                envelope.findings = &report.findings;
+                envelope.notes = &report.notes;
+                envelope.data = Some(&report.data);
+                match self.format {
+                    Format::Ndjson => json::line(&envelope, self.rewrite.as_deref(), out),
+                    _ => json::document(&envelope, self.rewrite.as_deref(), out),
+                }
+            }
+        })
+    }
+
+    /// Prints rows as ndjson: a head line, a line a row, a tail line with status and findings.
+    pub fn rows<R: Serialize>(&self, machine: &Machine, report: &Report<()>, rows: impl IntoIterator<Item = R>) -> Exit {
+        let exit = Exit::of(report, self.fail_on);
+        if self.quiet {
+            return exit;
+        }
+        self.print(exit, |out| {
+            json::line(&Envelope::<()>::new(report.command, Some(machine), exit), self.rewrite.as_deref(), out)?;
+            for row in rows {
+                json::line(&row, self.rewrite.as_deref(), out)?;
+            }
+            let mut tail = Envelope::<()>::new(report.command, None, exit);
+            tail.findings = &report.findings;
+            tail.notes = &report.notes;
+            json::line(&tail, self.rewrite.as_deref(), out)
+        })
+    }
+
+    /// Prints why there is no answer: to stderr for a person, as an envelope on stdout for a program.
+    pub fn problem(&self, command: &str, machine: Option<&Machine>, problem: &Problem) -> Exit {
+        if self.quiet {
+            return problem.exit;
+        }
+        match self.format {
+            Format::Human => complain(problem),
+            Format::Json | Format::Ndjson => self.print(problem.exit, |out| {
+                let mut envelope = Envelope::<()>::new(command, machine, problem.exit);
+                envelope.error = Some(problem);
+                match self.format {
+                    Format::Ndjson => json::line(&envelope, self.rewrite.as_deref(), out),
+                    _ => json::document(&envelope, self.rewrite.as_deref(), out),
+                }
+            }),
+        }
+    }
+
+    /// Prints text that is made for programs, such as completions: as it is.
+    pub fn text(&self, text: &[u8]) -> Exit {
+        self.print(Exit::Ok, |out| out.write_all(text))
+    }
+
+    /// Prints a page without a report around it.
+    pub fn page(&self, page: &Page) -> Exit {
+        self.print(Exit::Ok, |out| self.screen.write(page, out))
+    }
+
+    fn print(&self, exit: Exit, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {
+        let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+        let written = write(&mut out).and_then(|()| out.flush());
+        // What is still buffered after an error must not be tried again when the buffer goes.
+        drop(out.into_parts());
+        match written {
+            Ok(()) => exit,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Ok,
+            Err(error) => complain(&Problem::new(Exit::Io, format!("cannot write to stdout: {error}"))),
+        }
+    }
+}
+
+/// One message on stderr, the remedy after an empty line.
+pub fn complain(problem: &Problem) -> Exit {
+    let mut text = format!("whoseenv: {}\n", clean(&problem.message));
+    if !problem.hints.is_empty() {
+        text.push('\n');
+        for hint in &problem.hints {
+            text.push_str(&format!("  {}\n", clean(hint)));
+        }
+    }
+    // With stderr gone too there is nobody left to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+    problem.exit
+}
+
+/// A note on stderr for a person, such as which process `self` was.
+pub fn note(text: &str) {
+    let _ = io::stderr().write_all(format!("whoseenv: {}\n", clean(text)).as_bytes());
+}
+
+fn supports_colour() -> bool {
+    use owo_colors::{OwoColorize, Stream};
+    "x".if_supports_color(Stream::Stdout, |text| text.red()).to_string() != "x"
+}
