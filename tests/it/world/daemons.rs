@@ -6,7 +6,7 @@ use super::http::Endpoint;
 use super::look::{self, Process, wait_for, wait_up_to};
 use super::need::Needed;
 use super::peers;
-use super::sshd::{Session, quoted};
+use super::sshd::{Session, quoted, words};
 use super::stub_model::StubModel;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Who starts a daemon, and with which environment.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    fn to_end(&mut self, program: &Path, arguments: &[&str]) -> String {
+    fn run(&mut self, program: &Path, arguments: &[&str]) -> String {
         match self {
             Start::In(login) => login.stdout(&words(program, arguments)),
             Start::As(account, env) => run(account.command(program).args(arguments).envs(env.iter().cloned())),
@@ -54,17 +55,14 @@ impl<'a> Start<'a> {
         Ok(match self {
             Start::In(login) => Running::Other(login.spawn(&words(program, arguments))),
             Start::As(account, env) => {
-                let log = std::fs::File::options().create(true).append(true).open(account.home.join("daemon.log")).expect("a log can be made");
+                let log =
+                    std::fs::File::options().create(true).append(true).open(account.home.join("daemon.log")).expect("a log can be made");
                 let mut command = account.tied(program)?;
                 command.args(arguments).envs(env.iter().cloned()).stdout(log.try_clone().expect("a second handle")).stderr(log);
                 Running::Child(Proc::spawn(&program.display().to_string(), &mut command))
             }
         })
     }
-}
-
-fn words(program: &Path, arguments: &[&str]) -> String {
-    std::iter::once(program.to_str().expect("a readable path")).chain(arguments.iter().copied()).map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// A daemon that runs, however it was started; ended and waited for on drop.
@@ -123,7 +121,7 @@ impl Opencode {
     pub fn service(mut start: Start) -> Needed<Opencode> {
         let program = peers::opencode_preview()?;
         let registration = start.home().join(".local/state/opencode/service.json");
-        start.to_end(&program, &["service", "start"]);
+        start.run(&program, &["service", "start"]);
         let (registered, other) = wait_for("the service's registration", || {
             let registered: Value = serde_json::from_slice(&std::fs::read(&registration).ok()?).ok()?;
             let other = Other::new(u32::try_from(registered["pid"].as_u64()?).ok()?)?;
@@ -131,7 +129,13 @@ impl Opencode {
         });
         let text = |key: &str| registered[key].as_str().unwrap_or_else(|| panic!("the registration has no {key}"));
         let endpoint = Endpoint::new(text("url"), Some(("opencode", text("password"))));
-        let server = Opencode { running: Running::Other(other), generation: Generation::Preview, program, endpoint, registration: Some(registration) };
+        let server = Opencode {
+            running: Running::Other(other),
+            generation: Generation::Preview,
+            program,
+            endpoint,
+            registration: Some(registration),
+        };
         Ok(server.healthy())
     }
 
@@ -178,7 +182,8 @@ impl Opencode {
             Generation::Preview => "/api/health",
         };
         wait_for("the server's health", || {
-            let (status, body) = self.endpoint.request("GET", path, None).ok()?;
+            // While it starts, v1 takes a connection and never answers what comes over it: ask again soon.
+            let (status, body) = self.endpoint.request_within(Duration::from_millis(300), "GET", path, None).ok()?;
             (status == 200 && serde_json::from_str::<Value>(&body).ok()?["healthy"] == true).then_some(())
         });
         self

@@ -4,7 +4,8 @@ use super::accounts::run;
 use super::guard::{Proc, tied};
 use super::look;
 use super::need::{Needed, tool};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -60,5 +61,38 @@ impl Display {
 
     pub fn stop(mut self) {
         self.server.stop();
+    }
+}
+
+/// How a display behind a TCP port greets a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Greeting {
+    /// The cookie is good: windows would open.
+    Accepted,
+    /// The X server says no.
+    Refused,
+    /// Somebody listens, and hangs up without a word.
+    Closed,
+    /// Nobody listens.
+    NoListener,
+}
+
+/// Says hello to the X server behind 127.0.0.1:`port`, with the cookie in hexadecimal; opens no window.
+pub fn greet(port: u16, cookie: &str) -> Greeting {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+        return Greeting::NoListener;
+    };
+    stream.set_read_timeout(Some(look::PATIENCE)).expect("a timeout can be set");
+    let cookie: Vec<u8> = (0..cookie.len() / 2).map(|i| u8::from_str_radix(&cookie[2 * i..2 * i + 2], 16).expect("hexadecimal")).collect();
+    // Little-endian, X11.0, then the name and the data of the authorization, each padded to four bytes.
+    let name = b"MIT-MAGIC-COOKIE-1\0\0";
+    let mut hello = vec![b'l', 0, 11, 0, 0, 0, 18, 0, u8::try_from(cookie.len()).expect("short"), 0, 0, 0];
+    hello.extend_from_slice(name);
+    hello.extend_from_slice(&cookie);
+    let mut answer = [0; 1];
+    match stream.write_all(&hello).and_then(|()| stream.read(&mut answer)) {
+        Ok(1) if answer == [1] => Greeting::Accepted,
+        Ok(1) => Greeting::Refused,
+        _ => Greeting::Closed,
     }
 }

@@ -27,12 +27,18 @@ impl Endpoint {
         format!("http://{}", self.address)
     }
 
-    /// Status and body; an error while nobody answers.
+    /// Status and body; an error when nobody answers within two minutes.
     pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, String)> {
-        let mut stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(2))?;
-        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
+        self.request_within(Duration::from_secs(120), method, path, body)
+    }
+
+    /// Status and body; an error when nobody answers soon enough.
+    pub fn request_within(&self, limit: Duration, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect_timeout(&self.address, limit)?;
+        stream.set_read_timeout(Some(limit))?;
         let body = body.map(Value::to_string).unwrap_or_default();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n", self.address, body.len());
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n", self.address, body.len());
         if let Some((user, password)) = &self.login {
             head += &format!("Authorization: Basic {}\r\n", base64(format!("{user}:{password}").as_bytes()));
         }

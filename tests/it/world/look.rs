@@ -96,9 +96,7 @@ impl Process {
 
     /// The first value of a variable.
     pub fn var(&self, name: &str) -> Option<String> {
-        self.environ()
-            .iter()
-            .find_map(|e| e.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+        self.environ().iter().find_map(|e| e.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
     }
 
     /// What the open descriptors point to.
@@ -145,6 +143,7 @@ pub fn runs(pid: u32, start_ticks: u64) -> bool {
 
 /// TCP states as the kernel numbers them.
 pub const ESTABLISHED: u8 = 0x01;
+pub const TIME_WAIT: u8 = 0x06;
 pub const LISTEN: u8 = 0x0A;
 
 /// A row of /proc/net/tcp or tcp6.
@@ -203,9 +202,11 @@ pub fn listeners(port: u16) -> Vec<TcpRow> {
     tcp_rows().into_iter().filter(|r| r.state == LISTEN && r.local.port() == port).collect()
 }
 
-/// The server's row of a connection, whatever its state: local = server, remote = client.
+/// The server's row of a connection: local = server, remote = client.
+///
+/// Whoever closes first keeps a row in TIME_WAIT for a minute, with no socket behind it: that one is gone.
 pub fn server_row(client: SocketAddr, server: SocketAddr) -> Option<TcpRow> {
-    tcp_rows().into_iter().find(|r| r.local == server && r.remote == client)
+    tcp_rows().into_iter().find(|r| r.local == server && r.remote == client && r.state != TIME_WAIT)
 }
 
 /// Is the file bound as a socket by somebody in this network namespace?
@@ -220,8 +221,5 @@ pub fn unix_socket_bound(path: &Path) -> bool {
 
 /// A TCP port of 127.0.0.1 that nobody has at this moment.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|l| l.local_addr())
-        .expect("a free port on loopback")
-        .port()
+    std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr()).expect("a free port on loopback").port()
 }

@@ -37,5 +37,6 @@ pub mod world;
 
 mod selftest;
 
+#[allow(unused_imports)]
 pub use need::{Missing, Needed};
 pub use world::{Story, World};

@@ -34,7 +34,9 @@ impl Agent {
         wait_until("the agent's socket", || look::unix_socket_bound(&socket));
         let key = dir.join("agent_key");
         if !key.exists() {
-            run(Command::new(tool("ssh-keygen", "openssh-client")?).args(["-q", "-t", "ed25519", "-N", "", "-C", "whoseenv-test-key", "-f"]).arg(&key));
+            run(Command::new(tool("ssh-keygen", "openssh-client")?)
+                .args(["-q", "-t", "ed25519", "-N", "", "-C", "whoseenv-test-key", "-f"])
+                .arg(&key));
         }
         run(Command::new(tool("ssh-add", "openssh-client")?).arg("-q").arg(&key).env("SSH_AUTH_SOCK", &socket));
         Ok(Agent { server, socket })
@@ -166,16 +168,47 @@ impl Screen {
         let socket = dir.join("window.sock");
         // -D: the server stays our child, and ends with us.
         let mut server = tied(&tmux)?;
-        server.arg("-S").arg(&socket).args(["-f", "/dev/null", "-D"]).env_clear().env("LANG", "C.UTF-8").envs(env.iter().cloned()).current_dir(dir);
+        server
+            .arg("-S")
+            .arg(&socket)
+            .args(["-f", "/dev/null", "-D"])
+            .env_clear()
+            .env("LANG", "C.UTF-8")
+            .envs(env.iter().cloned())
+            .current_dir(dir);
         let server = Proc::spawn("tmux", server.stdout(Stdio::null()).stderr(Stdio::null()));
         wait_until("the window's tmux", || look::unix_socket_bound(&socket));
         let screen = Screen { server, tmux, socket };
         let program = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
         let size = [columns.to_string(), rows.to_string()];
-        screen.ask(&["set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "status", "off", ";", "set-option", "-g", "history-limit", "10000", ";"]
+        // What is asked from here on comes from the test: its environment is not the window's.
+        screen.ask(
+            &[
+                "set-option",
+                "-g",
+                "remain-on-exit",
+                "on",
+                ";",
+                "set-option",
+                "-g",
+                "status",
+                "off",
+                ";",
+                "set-option",
+                "-g",
+                "history-limit",
+                "10000",
+                ";",
+                "set-option",
+                "-g",
+                "update-environment",
+                "",
+                ";",
+            ]
             .into_iter()
             .chain(["new-session", "-d", "-s", "main", "-x", &size[0], "-y", &size[1], &format!("exec {program}")])
-            .collect::<Vec<_>>());
+            .collect::<Vec<_>>(),
+        );
         Ok(screen)
     }
 

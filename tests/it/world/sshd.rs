@@ -148,7 +148,13 @@ impl Sshd {
             fs::write(&config, settings.join("\n") + "\n").expect("a configuration can be written");
             let mut server = Proc::spawn(
                 "sshd",
-                tied(&sshd)?.args(["-D", "-E"]).arg(dir.join("sshd.log")).arg("-f").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()),
+                tied(&sshd)?
+                    .args(["-D", "-E"])
+                    .arg(dir.join("sshd.log"))
+                    .arg("-f")
+                    .arg(&config)
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null()),
             );
             let up = wait_up_to(PATIENCE, || {
                 if server.ended().is_some() {
@@ -232,7 +238,6 @@ impl Sshd {
         option(format!("UserKnownHostsFile={}", file("known_hosts")));
         option("GlobalKnownHostsFile=/dev/null".into());
         option("IdentitiesOnly=yes".into());
-        option("IdentityAgent=none".into());
         option("StrictHostKeyChecking=yes".into());
         option("BatchMode=yes".into());
         option("EscapeChar=none".into());
@@ -349,11 +354,9 @@ impl Session {
         fs::read_to_string(self.exchange.join("spawned.log")).unwrap_or_default()
     }
 
-    /// `whoseenv` in this login: its JSON and its exit code.
-    pub fn whoseenv(&mut self, program: &Path, arguments: &[&str]) -> (Value, i32) {
-        let answer = self.run(&std::iter::once(program.to_str().expect("a readable path")).chain(arguments.iter().copied()).map(quoted).collect::<Vec<_>>().join(" "));
-        let json = serde_json::from_str(&answer.stdout).unwrap_or_else(|e| panic!("whoseenv {arguments:?} prints no JSON ({e}): {answer:?}"));
-        (json, answer.code)
+    /// Runs a program with these arguments, whatever is in them.
+    pub fn program(&mut self, program: &Path, arguments: &[&str]) -> Answer {
+        self.run(&words(program, arguments))
     }
 
     /// A line typed at the shell, or at whatever program has the terminal; nobody waits for it.
@@ -380,7 +383,7 @@ impl Session {
         let Link::Window(_) = &self.link else { panic!("this login has no window") };
         self.asked += 1;
         let done = self.exchange.join(format!("{}.done", self.asked));
-        self.type_line(&format!("clear; {command}; touch {}", done.display()));
+        self.type_line(&format!("PS1=; clear; {command}; touch {}", done.display()));
         wait_until(command, || done.exists());
         // The last bytes are on their way from sshd to the window when the file is there: look until it rests.
         let mut last = String::new();
@@ -393,6 +396,14 @@ impl Session {
             last = now;
         }
         last
+    }
+
+    /// The cookie that this login has for its display.
+    pub fn cookie(&mut self) -> String {
+        let number = self.display().trim_start_matches("localhost:").split('.').next().unwrap_or_default().to_owned();
+        let list = self.stdout("xauth list");
+        let mine = list.lines().find(|l| l.split_whitespace().next().is_some_and(|name| name.ends_with(&format!("/unix:{number}"))));
+        mine.and_then(|l| l.split_whitespace().last()).unwrap_or_else(|| panic!("no cookie for {}: {list}", self.display())).to_owned()
     }
 
     /// The login shell.
@@ -463,11 +474,13 @@ impl Session {
         let display = self.var("DISPLAY").map(display_port);
         let mine = !self.shares_connection;
         let gone = wait_up_to(PATIENCE, || {
-            let closed = if mine { look::server_row(client, server).is_none() } else { display.is_none_or(|d| look::listeners(d).is_empty()) };
+            let closed =
+                if mine { look::server_row(client, server).is_none() } else { display.is_none_or(|d| look::listeners(d).is_empty()) };
             (closed && !shell.runs()).then_some(())
         });
         if gone.is_none() && !std::thread::panicking() {
-            panic!("the login from {client} does not end");
+            let row = look::server_row(client, server);
+            panic!("the login from {client} does not end: connection {row:?}, shell {:?}", Process::read(shell.pid));
         }
     }
 }
@@ -482,6 +495,20 @@ impl Drop for Session {
 pub fn display_port(display: &str) -> u16 {
     let (_, rest) = display.rsplit_once(':').expect("a display");
     6000 + rest.split('.').next().and_then(|n| n.parse::<u16>().ok()).expect("a display number")
+}
+
+impl Answer {
+    /// The JSON that was printed, and the exit code.
+    pub fn json(&self) -> (Value, i32) {
+        let json = serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("no JSON ({e}): {self:?}"));
+        (json, self.code)
+    }
+}
+
+/// A command line for a shell.
+pub fn words(program: &Path, arguments: &[&str]) -> String {
+    let program = program.to_str().expect("a readable path");
+    std::iter::once(program).chain(arguments.iter().copied()).map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// For a shell.

@@ -105,10 +105,17 @@ fn next(asked: &Value, command: &str) -> Value {
     let empty = Vec::new();
     let messages = asked["messages"].as_array().unwrap_or(&empty);
     let has_result = messages.last().is_some_and(|m| m["role"] == "tool");
-    let shell = asked["tools"].as_array().unwrap_or(&empty).iter().filter_map(|t| t["function"]["name"].as_str()).find(|name| SHELL_TOOLS.contains(name));
+    let shell = asked["tools"]
+        .as_array()
+        .unwrap_or(&empty)
+        .iter()
+        .filter_map(|t| t["function"]["name"].as_str())
+        .find(|name| SHELL_TOOLS.contains(name));
     match shell {
-        Some(name) if !has_result => json!({"role": "assistant", "content": null, "tool_calls": [{"index": 0, "id": "call_stub_1", "type": "function",
-            "function": {"name": name, "arguments": json!({"command": command, "description": "a test's command"}).to_string()}}]}),
+        Some(name) if !has_result => {
+            json!({"role": "assistant", "content": null, "tool_calls": [{"index": 0, "id": "call_stub_1", "type": "function",
+            "function": {"name": name, "arguments": json!({"command": command, "description": "a test's command"}).to_string()}}]})
+        }
         _ => json!({"role": "assistant", "content": "done"}),
     }
 }

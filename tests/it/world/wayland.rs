@@ -34,7 +34,11 @@ impl Wayland {
         let mut wayland = Wayland { server, name: name.to_owned(), runtime_dir };
         look::wait_until("the compositor's socket", || {
             let ended = wayland.server.ended();
-            assert!(ended.is_none(), "weston ended: {}", std::fs::read_to_string(wayland.runtime_dir.join("weston.log")).unwrap_or_default());
+            assert!(
+                ended.is_none(),
+                "weston ended: {}",
+                std::fs::read_to_string(wayland.runtime_dir.join("weston.log")).unwrap_or_default()
+            );
             look::unix_socket_bound(&wayland.socket())
         });
         Ok(wayland)

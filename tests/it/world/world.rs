@@ -5,7 +5,7 @@ use super::daemons::{Opencode, Start};
 use super::display::Display;
 use super::need::Needed;
 use super::peers;
-use super::sshd::{Login, Session, Sshd, Terminal, X11};
+use super::sshd::{Answer, Login, Session, Sshd, Terminal, X11};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -41,6 +41,11 @@ impl Drop for Homes {
     }
 }
 
+/// Waits until no world exists on this machine, in this process or another, and lets none begin while it is held.
+pub fn alone() -> File {
+    peers::lock(&peers::public_dir().join(".world"))
+}
+
 impl World {
     pub fn new() -> Needed<World> {
         World::with_first_display(FIRST_DISPLAY)
@@ -48,7 +53,7 @@ impl World {
 
     /// A world whose sshd forwards to `localhost:<first>` and upward.
     pub fn with_first_display(first: u32) -> Needed<World> {
-        let lock = peers::lock(&peers::public_dir().join(".world"));
+        let lock = alone();
         let (user, stranger) = (accounts::ordinary()?, accounts::stranger()?);
         let homes = Homes(vec![user.clone(), stranger.clone()]);
         homes.0.iter().for_each(Account::reset);
@@ -74,26 +79,32 @@ impl World {
         self.login(Login::from(last, &self.user).x11(X11::Trusted))
     }
 
-    /// `whoseenv` in a login, asked by that login's account.
+    /// `whoseenv` in a login, asked by that login's account: its JSON and its exit code.
     pub fn ask(&self, login: &mut Session, arguments: &[&str]) -> (Value, i32) {
-        login.whoseenv(&self.whoseenv, arguments)
+        login.program(&self.whoseenv, arguments).json()
     }
 
-    /// `whoseenv` in a login, asked as root: see [`Sudo`].
+    /// `sudo whoseenv` in a login.
     pub fn ask_as_root(&self, login: &mut Session, arguments: &[&str]) -> Needed<(Value, i32)> {
+        Ok(self.as_root(login, &self.whoseenv, arguments)?.json())
+    }
+
+    /// A program run from a login as root, with the login's environment and what sudo adds to it: a child of the
+    /// login's shell, on its terminal.
+    pub fn as_root(&self, login: &mut Session, program: &Path, arguments: &[&str]) -> Needed<Answer> {
         let sudo = Sudo::new(self)?;
-        let uid = login.account.uid.to_string();
-        let mut words = vec!["--reuid=0", "--regid=0", "--clear-groups", "/usr/bin/env"];
-        let settings = [format!("SUDO_UID={uid}"), format!("SUDO_GID={}", login.account.gid), format!("SUDO_USER={}", login.account.name)];
-        words.extend(settings.iter().map(String::as_str));
-        words.push(self.whoseenv.to_str().expect("a readable path"));
-        words.extend(arguments);
-        Ok(login.whoseenv(&sudo.program, &words))
+        let account = &login.account;
+        let added = [format!("SUDO_UID={}", account.uid), format!("SUDO_GID={}", account.gid), format!("SUDO_USER={}", account.name)];
+        let mut all = vec!["--reuid=0", "--regid=0", "--clear-groups", "/usr/bin/env"];
+        all.extend(added.iter().map(String::as_str));
+        all.push(program.to_str().expect("a readable path"));
+        all.extend(arguments);
+        Ok(login.program(&sudo.program, &all))
     }
 }
 
 /// What stands in for sudo, whose rules live in /etc: a set-uid copy of setpriv that only the user's group may run,
-/// and that is gone after one question. As with sudo, the program then runs as root under the user's own shell.
+/// and that is gone after one question.
 #[derive(Debug)]
 struct Sudo {
     program: PathBuf,
