@@ -2,3 +2,6 @@
 
 mod cli;
 mod run;
+mod story;
+#[macro_use]
+mod world;
