@@ -8,6 +8,7 @@
 //! This is the only room that touches `/proc`, `/run`, sockets and files of the host.
 
 pub mod command;
+pub mod connect;
 pub mod deadline;
 pub mod environ;
 pub mod fact;
@@ -17,6 +18,7 @@ pub mod process;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;
+pub mod xauth;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -6,12 +6,14 @@
 //! | `cli` | one file a command: its arguments, and collect → report → print |
 //! | `diagnose` | facts joined into verdicts |
 //! | `agent` | what each host is and does with environments |
-//! | `env` | what variables mean |
+//! | [`env`] | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
 //! | `report` | the envelope and its faces |
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |
-//! | `redact` | what may be shown, and how |
+//! | [`redact`] | what may be shown, and how |
 //! | [`host`] | facts and nothing else: live or snapshot |
+pub mod env;
 pub mod host;
 pub mod origin;
+pub mod redact;
 pub mod verdict;

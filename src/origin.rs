@@ -3,11 +3,34 @@
 //! One file a matter. Everything is judged in the view of the process that carries the value, passively
 //! unless the question was asked with `connect`.
 
+pub mod agent_socket;
+pub mod birth;
+pub mod bus;
+pub mod container;
+pub mod display;
+pub mod login;
+pub mod owner;
+pub mod place;
+pub mod screen;
+pub mod socket;
+pub mod ssh;
+pub mod tmux;
+pub mod tty;
+pub mod unit;
+pub mod wayland;
+pub mod xauthority;
+
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Environ, Host, Pid, Stat, View};
+use crate::host::connect::Answer;
+use crate::host::{Environ, Fact, Host, Pid, Stat, Unknown, View};
 use crate::verdict::registry::Topic;
-use crate::verdict::{Evidence, How, Liveness};
+use crate::verdict::{Evidence, How, Liveness, State};
+
+pub use birth::birth;
+
+/// Two clocks are compared only beyond this: start times count ticks, files have wall-clock times.
+pub const TOLERANCE_MS: i64 = 2_000;
 
 /// What a value is, which decides how it is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -123,6 +146,107 @@ impl Carrier<'_> {
     /// A piece of evidence read now, passively.
     pub fn saw(&self, source: impl Into<String>, detail: impl Into<String>) -> Evidence {
         Evidence { source: source.into(), how: How::Passive, at: self.host.machine().taken_at(), detail: detail.into() }
+    }
+
+    /// When the carrier was started, milliseconds since the epoch.
+    fn started_ms(&self) -> Option<i64> {
+        Some(self.host.machine().started_ms(self.process?.start_ticks))
+    }
+
+    /// By how much something of this age is younger than the carrier; none unless it is so beyond [`TOLERANCE_MS`].
+    fn younger_by_ms(&self, made_ms: i64) -> Option<i64> {
+        Some(made_ms - self.started_ms()?).filter(|&by| by > TOLERANCE_MS)
+    }
+
+    /// Process ids in its values mean what they mean to us: it sees our files, and so most likely our processes.
+    fn shares_pids(&self) -> bool {
+        self.view.mount.is_none()
+    }
+}
+
+impl Named {
+    /// A state, with nothing else known yet.
+    pub fn new(state: State, detail: impl Into<String>) -> Named {
+        Named { liveness: Liveness::passive(state, detail), owner: None, same_connection: None, evidence: Vec::new(), notes: Vec::new() }
+    }
+
+    /// What would decide could not be read.
+    fn unknown(what: impl std::fmt::Display, reason: &Unknown) -> Named {
+        Named::new(State::Unknown, format!("{what}: {reason}"))
+    }
+
+    fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Named {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    fn note(mut self, note: impl Into<String>) -> Named {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Takes in what the thing itself answered. An answer does not tell whose it is: `reused` stays.
+    fn answered(mut self, carrier: &Carrier<'_>, what: String, answer: Fact<Answer>) -> Named {
+        let (state, detail) = match answer {
+            Ok(Answer::Answers(detail)) if self.liveness.state == State::Unknown => (State::Alive, detail),
+            Ok(Answer::Answers(detail)) => (self.liveness.state, detail),
+            Ok(Answer::Rejected(detail)) => (State::Rejected, detail),
+            Ok(Answer::Refused(detail)) => (State::Refused, detail),
+            Err(unknown) => {
+                self.notes.push(format!("Asked, and no answer could be had: {unknown}."));
+                return self;
+            }
+        };
+        self.liveness = Liveness { state, detail: detail.clone(), how: How::Connects };
+        self.evidence.push(Evidence { source: what, how: How::Connects, at: carrier.host.machine().taken_at(), detail });
+        self
+    }
+
+    /// Whether it is worth asking the thing itself.
+    fn may_answer(&self) -> bool {
+        matches!(self.liveness.state, State::Alive | State::Unknown)
+    }
+}
+
+/// What a value names, in the view of the process that carries it.
+///
+/// Only what the host's facts show is claimed; what could not be read makes the state `unknown`.
+pub fn examine(carrier: &Carrier<'_>, kind: Kind, value: &[u8]) -> Named {
+    if value.is_empty() && kind != Kind::XAuthority {
+        return match kind {
+            Kind::Plain | Kind::PathList => Named::new(State::None, "the value is empty"),
+            _ => Named::new(State::Missing, "it is set to the empty string, which counts as unset"),
+        };
+    }
+    match kind {
+        Kind::Display => display::examine(carrier, value),
+        Kind::WaylandDisplay => wayland::examine(carrier, value),
+        Kind::XAuthority => xauthority::examine(carrier, value),
+        Kind::SshConnection => ssh::examine_connection(carrier, value),
+        Kind::SshClient => ssh::examine_client(carrier, value),
+        Kind::Tty => tty::examine(carrier, value),
+        Kind::SshAgent => agent_socket::examine(carrier, value),
+        Kind::ProcessId => owner::examine_pid(carrier, value),
+        Kind::BusAddress => bus::examine(carrier, value),
+        Kind::RuntimeDir => place::examine_runtime_dir(carrier, value),
+        Kind::Tmux => tmux::examine(carrier, value),
+        Kind::Screen => screen::examine(carrier, value),
+        Kind::UnixSocket => socket::examine_path(carrier, value),
+        Kind::SocketAddress => socket::examine_address(carrier, value),
+        Kind::Directory => place::examine(carrier, value, place::Wanted::Directory),
+        Kind::File => place::examine(carrier, value, place::Wanted::File),
+        Kind::PathList | Kind::Plain => Named::new(State::None, "it names nothing that lives"),
+    }
+}
+
+/// A span of time as a sentence gives it.
+fn span(ms: i64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 

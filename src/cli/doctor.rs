@@ -9,6 +9,7 @@ use crate::diagnose::doctor;
 use crate::diagnose::subject::{Narrow, Subject, resolve};
 use crate::env::reference::Reference;
 use crate::host::Host;
+use crate::redact::FingerprintKey;
 use crate::report::{Exit, Problem};
 
 pub use page::needs_table;
@@ -29,7 +30,7 @@ pub struct Args {
 pub fn run(args: Args, global: &Global) -> Exit {
     let start = if args.demo {
         match demo::machine() {
-            Ok(captured) => Ok(Start::with(global, Host::captured(captured))),
+            Ok(captured) => Ok(Start::with(global, Host::captured(captured), FingerprintKey::from_environment())),
             Err(error) => Err(super::start::printer(global).problem("doctor", None, &Problem::new(Exit::Bug, format!("the demo machine: {error}")))),
         }
     } else {

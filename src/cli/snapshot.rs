@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use super::start::policy;
 use super::{Global, Start};
 use crate::diagnose::capture::{self, Data};
 use crate::host::Host;
-use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
+use crate::redact::{FingerprintKey, Redactor};
 use crate::report::{Exit, Page, Report, Style, Text};
 
 /// Capture what every command looks at, for --from
@@ -29,8 +30,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
             Err(exit) => return exit,
         }
     } else {
-        let policy = ShowPolicy { names: global.show.clone(), all: global.show_all };
-        Start::with(global, Host::recording(Box::new(Redactor::new(FingerprintKey::from_environment(), policy))))
+        // What is kept of a value and what is said of it must have one fingerprint.
+        let key = FingerprintKey::from_environment();
+        let mask = Redactor::new(key.clone(), policy(global));
+        Start::with(global, Host::recording(Box::new(mask)), key)
     };
     let query = capture::Query { pids: args.pid, connect: start.connect, anonymize: global.anonymize };
     match capture::capture(&start.host, &start.redactor, &args.dir, &query) {

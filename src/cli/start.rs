@@ -26,9 +26,9 @@ impl Start {
     /// Opens the machine or the snapshot that the options name.
     pub fn new(command: &'static str, global: &Global) -> Result<Start, Exit> {
         match &global.from {
-            None => Ok(Start::with(global, Host::live())),
+            None => Ok(Start::with(global, Host::live(), FingerprintKey::from_environment())),
             Some(dir) => match Captured::open(dir) {
-                Ok(captured) => Ok(Start::with(global, Host::captured(captured))),
+                Ok(captured) => Ok(Start::with(global, Host::captured(captured), FingerprintKey::from_environment())),
                 Err(error) => {
                     let exit = match &error {
                         crate::host::snapshot::SnapshotError::Open(source) if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
@@ -42,8 +42,7 @@ impl Start {
     }
 
     /// The same, on a machine that is at hand already.
-    pub fn with(global: &Global, host: Host) -> Start {
-        let policy = ShowPolicy { names: global.show.clone(), all: global.show_all };
+    pub fn with(global: &Global, host: Host, key: FingerprintKey) -> Start {
         let mut printer = printer(global);
         if global.anonymize {
             printer.rewrite(crate::diagnose::pseudonyms::rewriter(&host));
@@ -51,7 +50,7 @@ impl Start {
         Start {
             host,
             printer,
-            redactor: Redactor::new(FingerprintKey::from_environment(), policy),
+            redactor: Redactor::new(key, policy(global)),
             verbose: global.verbose,
             connect: global.connect,
             ignore: global.ignore.clone(),
@@ -74,6 +73,11 @@ impl Start {
     pub fn problem(&self, command: &str, problem: &Problem) -> Exit {
         self.printer.problem(command, Some(self.host.machine()), problem)
     }
+}
+
+/// What the options let be shown.
+pub fn policy(global: &Global) -> ShowPolicy {
+    ShowPolicy { names: global.show.clone(), all: global.show_all }
 }
 
 /// The printer that the options ask for.

@@ -196,7 +196,7 @@ fn daemon(host: &Host, redactor: &Redactor, subject: &Subject, terminal: &Subjec
             daemon.variables = contrast::rows(host, redactor, subject, terminal, connect).into_iter().filter(points::is_telling).collect();
             daemon.needs = needs::of(&carrier, redactor);
             findings.extend(points::daemon_findings(subject, &points::of(&carrier, redactor), terminal, points));
-            findings.extend(inheritance::findings(subject, environ, terminal));
+            findings.extend(inheritance::findings(&carrier, subject, environ, terminal));
             let (path, found) = service::path(subject, &carrier, terminal, &terminal_carrier);
             daemon.path = path;
             findings.extend(found);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::env::catalog::{self, Class};
 use crate::host::environ::{Entry, Value};
 use crate::host::fact::encode;
-use crate::host::{Fact, Host, Masked, Pid, Raw, Unknown};
+use crate::host::{Fact, Host, Masked, Unknown};
 use crate::origin::{self, Carrier, Kind, Named};
 use crate::redact::Redactor;
 use crate::verdict::Liveness;
@@ -123,33 +123,27 @@ pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Optio
     if matches!(kind, Kind::Plain | Kind::PathList) {
         return None;
     }
-    let named = match value {
+    match value {
         Value::Clear(raw) => {
             let named = origin::examine(carrier, kind, raw.as_bytes());
-            if !redactor.may_keep(entry.name.as_bytes(), raw.as_bytes()) {
-                kept(carrier, &entry.name, || Ok(named.clone())).ok();
+            if let Err(masked) = redactor.value(entry.name.as_bytes(), raw.as_bytes()) {
+                // Kept for a snapshot, which will not have the value to judge.
+                let _ = kept(carrier, entry, &masked, || Ok(named.clone()));
             }
-            named
+            Some(named)
         }
-        Value::Masked(_) => {
-            let unknown = |reason: Unknown| origin::undecided(carrier, &format!("the value is masked, and {reason}"));
-            kept(carrier, &entry.name, || Err(Unknown::NotCaptured)).unwrap_or_else(unknown)
+        Value::Masked(masked) => {
+            let verdict = kept(carrier, entry, masked, || Err(Unknown::NotCaptured));
+            Some(verdict.unwrap_or_else(|reason| origin::undecided(&format!("the value is masked, and its verdict is lost: {reason}"))))
         }
-    };
-    Some(named)
+    }
 }
 
-fn kept(carrier: &Carrier<'_>, name: &Raw, read: impl FnOnce() -> Fact<Named>) -> Fact<Named> {
-    let file = match carrier.process {
-        Some(stat) => file_of(stat.pid),
-        None => "terminal.json".to_owned(),
-    };
-    let key = Name::of(name.as_bytes()).human();
-    carrier.host.fact(&file, &format!("verdict {key}"), read)
-}
-
-fn file_of(pid: Pid) -> String {
-    format!("processes/{pid}.json")
+/// The verdict on a masked value has its address by name and fingerprint: one process can be seen with two environments.
+fn kept(carrier: &Carrier<'_>, entry: &Entry, masked: &Masked, read: impl FnOnce() -> Fact<Named>) -> Fact<Named> {
+    let file = carrier.process.map_or_else(|| "terminal.json".to_owned(), |stat| format!("processes/{}.json", stat.pid));
+    let name = Name::of(entry.name.as_bytes()).human();
+    carrier.host.fact(&file, &format!("verdict {name} {}", masked.fingerprint), read)
 }
 
 /// An entry with its verdict, as JSON has it.

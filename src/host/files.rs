@@ -16,6 +16,7 @@ use super::Host;
 use super::deadline;
 use super::fact::{Fact, Raw, Unknown, encode};
 use super::process::View;
+use super::snapshot::Mask;
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,22 +123,38 @@ impl Host {
         T: Serialize + DeserializeOwned + Send + 'static,
     {
         let place = self.place(view, path);
-        self.fact(&file_of("documents", view), &key_of(path), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || {
-                let stat = place.stat()?;
-                if stat.kind != FileKind::File {
-                    return Ok(Document { content: Err(format!("it is {}, not a regular file", stat.kind.word())), stat });
-                }
-                if stat.bytes > SMALL as u64 {
-                    return Ok(Document { content: Err(format!("it has {} bytes; such a file has a few hundred", stat.bytes)), stat });
-                }
-                let file = place.open(OFlags::RDONLY | OFlags::NONBLOCK)?;
-                let mut bytes = Vec::new();
-                let length = read_whole(&file, &mut bytes, SMALL)?;
-                Ok(Document { content: parse(&bytes[..length]), stat })
-            })
-        })
+        self.fact(&file_of("documents", view), &key_of(path), || read_document(place?, parse))
+    }
+
+    /// Like [`Host::document`], for a file with values of variables: `keep` is what a snapshot holds of what was parsed.
+    pub fn document_masked<T>(
+        &self,
+        view: View,
+        path: &[u8],
+        parse: fn(&[u8]) -> Result<T, String>,
+        keep: fn(&dyn Mask, &T) -> T,
+    ) -> Fact<Document<T>>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
+        let place = self.place(view, path);
+        let keep = |mask: &dyn Mask, document: &Document<T>| Document {
+            stat: document.stat.clone(),
+            content: document.content.as_ref().map(|content| keep(mask, content)).map_err(Clone::clone),
+        };
+        self.masked_fact(&file_of("documents", view), &key_of(path), || read_document(place?, parse), keep)
+    }
+
+    /// A handle on what stands at a path, that opens nothing (O_PATH). Live machines only.
+    pub(super) fn handle(&self, view: View, path: &[u8]) -> Fact<OwnedFd> {
+        let place = self.place(view, path)?;
+        deadline::ask(&place.shown(), move || place.open(OFlags::PATH))
+    }
+
+    /// The bytes of a small regular file. Live machines only; nothing of it is kept.
+    pub(super) fn small_file(&self, view: View, path: &[u8]) -> Fact<Vec<u8>> {
+        let document = read_document(self.place(view, path)?, |bytes| Ok(bytes.to_vec()))?;
+        document.content.map_err(Unknown::Malformed)
     }
 
     /// Reads a part of a program file, such as its last kilobytes. Live machines only: rooms above keep what they
@@ -165,6 +182,22 @@ impl Host {
             None => Place { root: None, path },
         })
     }
+}
+
+fn read_document<T: Send + 'static>(place: Place, parse: fn(&[u8]) -> Result<T, String>) -> Fact<Document<T>> {
+    deadline::ask(&place.shown(), move || {
+        let stat = place.stat()?;
+        if stat.kind != FileKind::File {
+            return Ok(Document { content: Err(format!("it is {}, not a regular file", stat.kind.word())), stat });
+        }
+        if stat.bytes > SMALL as u64 {
+            return Ok(Document { content: Err(format!("it has {} bytes; such a file has a few hundred", stat.bytes)), stat });
+        }
+        let file = place.open(OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut bytes = Vec::new();
+        let length = read_whole(&file, &mut bytes, SMALL)?;
+        Ok(Document { content: parse(&bytes[..length]), stat })
+    })
 }
 
 /// A path, and the root it is looked up below when that is not ours.

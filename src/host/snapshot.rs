@@ -76,6 +76,13 @@ impl Recorder {
         facts.insert(key.to_owned(), kept);
     }
 
+    /// Drops the processes of which nothing but the list of all processes spoke: those not in `wanted` whose open
+    /// files nobody asked for.
+    pub fn narrow(&self, wanted: impl Fn(Pid) -> bool) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|name, facts| pid_of(name).is_none_or(|pid| wanted(pid) || facts.contains_key("fds")));
+    }
+
     /// Writes everything kept so far into a new directory. `rewrite` sees every fact first (`--anonymize`).
     ///
     /// # Errors
@@ -115,6 +122,11 @@ struct Manifest {
 struct Listed {
     sha256: String,
     facts: BTreeMap<String, String>,
+}
+
+/// The process that a file is about.
+fn pid_of(name: &str) -> Option<Pid> {
+    name.strip_prefix("processes/")?.strip_suffix(".json")?.parse().ok()
 }
 
 fn make_dir(dir: &Path) -> std::io::Result<()> {
@@ -247,8 +259,7 @@ impl Captured {
 
     /// Every process that was captured, whether or not its file is still whole.
     pub(super) fn pids(&self) -> Vec<Pid> {
-        let mut pids: Vec<Pid> =
-            self.manifest.files.keys().filter_map(|name| name.strip_prefix("processes/")?.strip_suffix(".json")?.parse().ok()).collect();
+        let mut pids: Vec<Pid> = self.manifest.files.keys().filter_map(|name| pid_of(name)).collect();
         pids.sort_unstable();
         pids
     }

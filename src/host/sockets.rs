@@ -55,7 +55,7 @@ pub fn parse_tcp(text: &[u8]) -> Fact<Vec<Tcp>> {
         TcpNetEntries::from_buf_read(text, procfs::current_system_info()).map_err(|error| Unknown::Malformed(error.to_string()))?;
     Ok(rows
         .into_iter()
-        .filter(|row| matches!(row.state, TcpState::Listen | TcpState::Established | TcpState::CloseWait))
+        .filter(|row| matches!(row.state, TcpState::Listen | TcpState::Established))
         .map(|row| Tcp {
             local: plain(row.local_address),
             remote: plain(row.remote_address),
@@ -196,7 +196,7 @@ torn line
         assert!(net.listener("127.0.0.1".parse().unwrap(), 6011).unwrap().is_none());
         let local = "127.0.0.1:22".parse().unwrap();
         assert!(net.established(local, "127.0.0.2:49152".parse().unwrap()).unwrap().is_some());
-        assert!(net.established(local, "127.0.0.3:49153".parse().unwrap()).unwrap().is_none(), "TIME_WAIT is not a connection");
+        assert!(net.established(local, "127.0.0.3:49153".parse().unwrap()).unwrap().is_none(), "TIME_WAIT is no connection, and stands for a minute after one");
     }
 
     #[test]

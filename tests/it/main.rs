@@ -1,1 +1,4 @@
+//! Integration tests: one crate, one link.
 
+mod cli;
+mod run;

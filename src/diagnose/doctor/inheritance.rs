@@ -9,6 +9,7 @@ use crate::agent::{Remedy, Role};
 use crate::env::catalog::{self, Class};
 use crate::env::diff::{self, State};
 use crate::host::{Environ, Host, Masked, Pid};
+use crate::origin::Carrier;
 use crate::redact::Redactor;
 use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, ENVIRON_OVERWRITTEN, SECRET_INHERITED};
 use crate::verdict::{Evidence, Finding, How, Outcome};
@@ -45,9 +46,9 @@ pub struct Secret {
 }
 
 /// Findings about what is in the daemon's block besides what names something.
-pub fn findings(daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
+pub fn findings(carrier: &Carrier<'_>, daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let saw = |detail: String| Evidence { source: daemon.source.clone(), how: How::Passive, at: String::new(), detail };
+    let saw = |detail: String| carrier.saw(&daemon.source, detail);
     if environ.overwritten {
         let message = "it wrote over its environment block; what it was started with can no longer be read";
         findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &daemon.label, message).evidence([saw("the block holds no environment".to_owned())]));

@@ -1,0 +1,303 @@
+//! `DISPLAY`: which X server it leads to, whether that lives, and whether it is still the one of birth.
+//!
+//! A display that ssh forwards is a TCP listener on port 6000 + N in the sshd that serves the login.
+//! When that login ends the port refuses, and the next login is given the same number: so "alive"
+//! needs three facts, of which the kernel's tables show every user two: something listens, and the
+//! connection of birth is established. Who owns the listener only root can see.
+
+use crate::host::connect::Target;
+use crate::host::{Stat, Tcp};
+use crate::verdict::State;
+
+use super::owner::{self, Hint};
+use super::socket::{self, Where};
+use super::ssh::{self, Connection, Standing};
+use super::{Carrier, Named, xauthority};
+
+/// A parsed value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Display {
+    /// Which way it leads.
+    pub way: Way,
+    /// The display's number.
+    pub number: u16,
+    /// The screen's number.
+    pub screen: u16,
+}
+
+/// Which way a display leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To a Unix socket of this machine.
+    Local,
+    /// To a TCP port of a host.
+    Tcp(String),
+    /// To a Unix socket at this path.
+    Path(Vec<u8>),
+}
+
+/// sshd gives forwarded displays numbers from here (X11DisplayOffset).
+const FORWARDED_FROM: u16 = 10;
+
+/// TCP port of display 0.
+const PORT: u16 = 6000;
+
+/// Programs that serve X displays.
+const SERVERS: &[&str] = &[
+    "X",
+    "sshd",
+    "gnome-shell",
+    "mutter",
+    "kwin_wayland",
+    "weston",
+    "sway",
+    "Hyprland",
+    "xwayland-satell",
+    "labwc",
+    "niri",
+    "cage",
+    "xpra",
+    "ssh",
+    "socat",
+    "waypipe",
+];
+
+impl Display {
+    /// Parses `[protocol/][host]:number[.screen]` or a path of a socket, as libxcb does.
+    pub fn parse(value: &[u8]) -> Option<Display> {
+        let bare = value.strip_prefix(b"unix:").unwrap_or(value);
+        if bare.starts_with(b"/") {
+            // A launchd-like path ends in `:N` and is nevertheless the whole name of the socket.
+            let number = bare.rsplit(|&byte| byte == b':').next().and_then(numbers).unwrap_or((0, 0));
+            return Some(Display { way: Way::Path(bare.to_vec()), number: number.0, screen: number.1 });
+        }
+        let text = std::str::from_utf8(value).ok()?;
+        let (protocol, rest) = match text.split_once('/') {
+            Some((protocol, rest)) => (Some(protocol), rest),
+            None => (None, text),
+        };
+        let (host, numbers_text) = rest.rsplit_once(':')?;
+        let (number, screen) = numbers(numbers_text.as_bytes())?;
+        let way = match (protocol, host) {
+            (Some("unix" | "local"), _) | (None, "" | "unix") => Way::Local,
+            (None | Some("tcp" | "inet" | "inet6"), host) => {
+                Way::Tcp(if host.is_empty() { "localhost".to_owned() } else { host.to_owned() })
+            }
+            _ => return None,
+        };
+        // DECnet wrote two colons; what is no address and ends in one is no TCP host.
+        if matches!(&way, Way::Tcp(host) if host.ends_with(':') && host != "::") {
+            return None;
+        }
+        Some(Display { way, number, screen })
+    }
+
+    /// The TCP port that a display of this number has.
+    pub fn port(&self) -> Option<u16> {
+        self.number.checked_add(PORT)
+    }
+}
+
+fn numbers(text: &[u8]) -> Option<(u16, u16)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (number, screen) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok()).flatten();
+    Some((digits(number)?, digits(screen)?))
+}
+
+/// `DISPLAY`.
+pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
+    let Some(display) = Display::parse(value) else {
+        return Named::new(State::Unknown, "not of the form [host]:number[.screen], so no display can be looked up");
+    };
+    match &display.way {
+        Way::Local => local(carrier, &display),
+        Way::Path(path) => {
+            let found = socket::at_path(carrier, path, &Hint::names(SERVERS));
+            let named = socket::note_age(carrier, found.named, found.fact.as_ref());
+            ask(carrier, named, &display, Target::Unix { view: carrier.view, path: path.clone() })
+        }
+        Way::Tcp(host) => over_tcp(carrier, &display, host),
+    }
+}
+
+fn local(carrier: &Carrier<'_>, display: &Display) -> Named {
+    let path = format!("/tmp/.X11-unix/X{}", display.number);
+    let found = socket::at_path(carrier, path.as_bytes(), &Hint::names(SERVERS));
+    let mut by_path = socket::note_age(carrier, found.named, found.fact.as_ref());
+    if by_path.liveness.state == State::Alive {
+        return ask(carrier, by_path, display, Target::Unix { view: carrier.view, path: path.into_bytes() });
+    }
+    // Clients on Linux try the abstract name first; a server may have only that.
+    let by_name = socket::at_abstract(carrier, path.as_bytes(), &Hint::names(SERVERS));
+    match by_name.liveness.state {
+        State::Alive => {
+            let named = by_name.with(by_path.evidence);
+            ask(carrier, named, display, Target::Abstract { view: carrier.view, name: path.into_bytes() })
+        }
+        State::Refused => {
+            if by_path.liveness.state == State::Dangling {
+                by_path.liveness.detail = format!("no X server has the display :{}", display.number);
+            }
+            by_path.with(by_name.evidence)
+        }
+        _ => by_name.with(by_path.evidence),
+    }
+}
+
+fn over_tcp(carrier: &Carrier<'_>, display: &Display, host: &str) -> Named {
+    let place = socket::locate(carrier, host);
+    if place == Where::Elsewhere {
+        return Named::new(State::Unknown, format!("the display is on another host ({host}), which is not looked at"));
+    }
+    let Some(port) = display.port() else { return Named::new(State::Refused, "a display number beyond the last TCP port") };
+    let net = carrier.host.net(carrier.view);
+    let source = format!("{}/tcp", net.source);
+    match socket::tcp_listener(&net, &place, port) {
+        Ok(Some(row)) => {
+            let named = whose(carrier, display, &row);
+            let named = Named { evidence: [vec![carrier.saw(source, socket::row_in_words(&row))], named.evidence].concat(), ..named };
+            ask(carrier, named, display, Target::Tcp { view: carrier.view, address: socket::callable(&row) })
+        }
+        Ok(None) => {
+            let detail = format!("nothing listens on port {port}, which is display {}", display.number);
+            let mut named = Named::new(State::Refused, detail).with([carrier.saw(source, socket::no_row(port))]);
+            if let Some(birth) = Connection::of_birth(carrier) {
+                let (standing, seen) = ssh::standing(carrier, &birth);
+                named.evidence.push(seen);
+                if matches!(standing, Standing::Ended | Standing::ByDesign(_)) {
+                    named = named.note(format!("The connection of birth, from {}, has ended.", birth.client));
+                }
+            }
+            named
+        }
+        Err(unknown) => Named::unknown("the TCP table", &unknown).with([carrier.saw(source, unknown.to_string())]),
+    }
+}
+
+/// The display of birth, or another one that has its number now.
+fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
+    let found = owner::of_listener(carrier.host, row.inode, Some(row.uid), &Hint::names(SERVERS));
+    let seen = found.evidence.map(|(source, detail)| carrier.saw(source, detail));
+    let number = display.number;
+    let by_sshd = found.owner.as_ref().map(|owner| owner::SSHD.contains(&owner.comm.as_str()));
+    // A server of its own is no matter of connections, and low numbers are theirs.
+    let forwarded = by_sshd.unwrap_or(number >= FORWARDED_FROM);
+    let owned_by = found.owner.as_ref().and_then(|owner| Connection::parse(owner.connection.as_ref()?.as_bytes()));
+    let mut named = match Connection::of_birth(carrier) {
+        _ if !forwarded => Named::new(State::Alive, format!("an X server listens for display {number}")),
+        None => Named::new(
+            State::Alive,
+            format!("display {number} is forwarded by sshd, and the process does not say in which login it was born"),
+        ),
+        Some(birth) => forwarded_display(carrier, number, row.uid, birth, owned_by),
+    };
+    named.evidence.extend(seen);
+    named.owner = found.owner;
+    if named.owner.is_none() && forwarded {
+        let why = found.hidden.map(|unknown| format!(": {unknown}")).unwrap_or_default();
+        named = named.note(format!("Which process listens is not known{why}."));
+    }
+    let (own, user) = (carrier.process.map(|process| process.euid), carrier.host.user_name(row.uid));
+    match own {
+        Some(own) if own != row.uid => {
+            let user = user.map_or_else(|| format!("uid {}", row.uid), |name| format!("{name} (uid {})", row.uid));
+            named.note(format!("The listener belongs to {user}; this process is of uid {own}."))
+        }
+        _ => named,
+    }
+}
+
+fn forwarded_display(carrier: &Carrier<'_>, number: u16, uid: u32, birth: Connection, owned_by: Option<Connection>) -> Named {
+    let (standing, seen) = ssh::standing(carrier, &birth);
+    let given = given(carrier, number, uid);
+    // Root sees the owner. Else the shells to which sshd gave this number tell, if they all say the same.
+    let by_shells = match given.as_slice() {
+        [(first, _), rest @ ..] if rest.iter().all(|(other, _)| other == first) => Some(*first),
+        _ => None,
+    };
+    let mut named = match (owned_by, standing) {
+        (Some(other), _) if other == birth => same(number, &birth),
+        (Some(other), Standing::ByDesign(program)) => by_design(number, program).note(format!("It belongs to the connection {other}.")),
+        (Some(other), _) => reused(number, &birth, Some(other)),
+        (None, Standing::Ended) => reused(number, &birth, None),
+        (None, Standing::ByDesign(program)) => by_design(number, program),
+        (None, Standing::Unknown(unknown)) => Named::unknown("the TCP table", &unknown),
+        (None, Standing::Established) => match by_shells {
+            Some(other) if other != birth => reused(number, &birth, Some(other)),
+            Some(_) => same(number, &birth),
+            None => Named::new(State::Alive, format!("display {number} listens, and the connection of birth is established")),
+        },
+    };
+    named.evidence.push(seen);
+    for (connection, stat) in given {
+        let source = format!("/proc/{}/environ", stat.pid);
+        let detail = format!("{}, started by sshd, has this display and the connection {connection}", stat.comm.lossy());
+        named.evidence.push(carrier.saw(source, detail));
+        if owned_by.is_none() && connection != birth {
+            let comm = stat.comm.lossy();
+            named
+                .notes
+                .push(format!("The login from {} was given display {number}: its {comm} (pid {}) has it.", connection.client, stat.pid));
+        }
+    }
+    named
+}
+
+/// The logins of the listener's user whose shell was given this number by sshd and whose connection still is established.
+fn given(carrier: &Carrier<'_>, number: u16, uid: u32) -> Vec<(Connection, Stat)> {
+    let same = |value: &[u8]| {
+        Display::parse(value).is_some_and(|display| {
+            let here = match &display.way {
+                Way::Tcp(host) => socket::locate(carrier, host) != Where::Elsewhere,
+                _ => false,
+            };
+            here && display.number == number
+        })
+    };
+    let mut given = owner::given_by_sshd(carrier.host, "DISPLAY", same);
+    given.retain(|(connection, stat)| stat.euid == uid && ssh::standing(carrier, connection).0 == Standing::Established);
+    given
+}
+
+fn same(number: u16, birth: &Connection) -> Named {
+    let mut named = Named::new(State::Alive, format!("display {number} is forwarded by the connection of birth, from {}", birth.client));
+    named.same_connection = Some(true);
+    named
+}
+
+fn reused(number: u16, birth: &Connection, owned_by: Option<Connection>) -> Named {
+    let mut named = Named::new(
+        State::Reused,
+        match owned_by {
+            Some(other) => {
+                format!(
+                    "display {number} belongs to the login from {} now; this process was born in the one from {}",
+                    other.client, birth.client
+                )
+            }
+            None => format!("the login from {} has ended, and something else listens as display {number} now", birth.client),
+        },
+    );
+    named.same_connection = Some(false);
+    named
+}
+
+fn by_design(number: u16, program: &str) -> Named {
+    Named::new(State::Alive, format!("something listens as display {number}; below {program} there is no connection to compare it with"))
+}
+
+/// Asks the server itself where that was wanted.
+fn ask(carrier: &Carrier<'_>, named: Named, display: &Display, target: Target) -> Named {
+    if !carrier.connect || !named.may_answer() {
+        return named;
+    }
+    let file = xauthority::file_of(carrier);
+    let forwarded_or_local = match &display.way {
+        Way::Tcp(host) => matches!(socket::locate(carrier, host), Where::Here(ips) if ips.iter().all(|ip| ip.is_loopback())),
+        _ => true,
+    };
+    let address = if forwarded_or_local { None } else { target.ip() };
+    let answer = carrier.host.call_x11(&target, file.as_deref(), display.number, address);
+    named.answered(carrier, target.to_string(), answer)
+}

@@ -1,0 +1,432 @@
+//! Whether something listens: on a Unix socket by path or abstract name, or on a TCP port of this machine.
+//!
+//! A path is looked up in the carrier's mount view, a table row in its network view: a listener in
+//! another network namespace has no row here and may still be reachable by path.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::host::files::{FileKind, PathFact};
+use crate::host::{Fact, Net, Tcp, Unix, View};
+use crate::verdict::State;
+
+use super::owner::{self, Hint};
+use super::ssh::Connection;
+use super::{Carrier, Named, span};
+
+/// What was found out about a Unix socket.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// State, evidence, notes and owner.
+    pub named: Named,
+    /// What stands at the path; none for an abstract name or where nothing does.
+    pub fact: Option<PathFact>,
+    /// The path with symbolic links at its end followed.
+    pub target: Vec<u8>,
+}
+
+/// How many symbolic links are followed at the end of a path; the kernel takes 40.
+const LINKS: usize = 8;
+
+/// Judges a Unix socket by its absolute path. `hint` narrows the search for its owner.
+pub fn at_path(carrier: &Carrier<'_>, path: &[u8], hint: &Hint<'_>) -> Found {
+    let shown = String::from_utf8_lossy(path).into_owned();
+    let nothing = |named| Found { named, fact: None, target: path.to_vec() };
+    if !path.starts_with(b"/") {
+        return nothing(Named::new(State::Unknown, "a relative path: it means another place in every directory"));
+    }
+    let fact = match carrier.host.path(carrier.view, path) {
+        Ok(fact) => fact,
+        Err(unknown) if unknown.is_absence() => {
+            let mut named = Named::new(State::Dangling, "the path is gone").with([carrier.saw(&shown, "no such file")]);
+            if let Ok(Some((row, source))) = row_of(carrier, &[path], None, hint) {
+                named = named
+                    .note(format!("A server still listens on the removed path (inode {}, {source}): no new client finds it.", row.inode));
+            }
+            return nothing(named);
+        }
+        Err(unknown) => return nothing(Named::unknown(&shown, &unknown).with([carrier.saw(&shown, unknown.to_string())])),
+    };
+    let target = follow(carrier, path, &fact);
+    let mut named = match fact.kind {
+        FileKind::BrokenLink => {
+            let aim = fact.link.as_ref().map(|link| link.lossy().into_owned()).unwrap_or_default();
+            Named::new(State::Dangling, format!("a symbolic link to {aim}, which is gone"))
+        }
+        FileKind::Socket => judge(carrier, path, &target, &fact, hint),
+        other => Named::new(State::Refused, format!("it is {}, not a socket", other.word())),
+    };
+    named.evidence.insert(0, carrier.saw(&shown, described(&fact)));
+    if let Some(process) = carrier.process
+        && named.liveness.state == State::Alive
+        && process.euid != 0
+        && process.euid != fact.uid
+        && fact.mode & 0o077 == 0
+    {
+        let (mode, uid, own) = (fact.mode, fact.uid, process.euid);
+        named = named.note(format!("The socket is uid {uid}'s with mode {mode:o}: this process, of uid {own}, may not connect."));
+    }
+    Found { named, fact: Some(fact), target }
+}
+
+fn judge(carrier: &Carrier<'_>, path: &[u8], target: &[u8], fact: &PathFact, hint: &Hint<'_>) -> Named {
+    match row_of(carrier, &[path, target], Some(fact), hint) {
+        Ok(Some((row, source))) if is_outside(carrier, &row, fact) => {
+            let seen = carrier.saw(source, format!("a socket bound to {} listens (inode {})", row.path.lossy(), row.inode));
+            let detail = "a socket of the same path outside this process's files listens; whether this one does cannot be told";
+            Named::new(State::Unknown, detail).with([seen])
+        }
+        Ok(Some((row, source))) => {
+            let listens = if row.listen { "listens" } else { "receives" };
+            let seen = carrier.saw(source, format!("a socket bound to {} {listens} (inode {})", row.path.lossy(), row.inode));
+            let found = owner::of_listener(carrier.host, row.inode, Some(fact.uid), hint);
+            let mut named = Named::new(State::Alive, format!("something {listens}")).with([seen]);
+            if let Some(owner) = &found.owner {
+                named.liveness.detail = format!("{} {listens}", owner.comm);
+            }
+            named.evidence.extend(found.evidence.map(|(source, detail)| carrier.saw(source, detail)));
+            named.owner = found.owner;
+            named
+        }
+        Ok(None) => {
+            let seen = carrier.saw(format!("{}/unix", carrier.host.net(carrier.view).source), "no listening socket is bound to this path");
+            if carrier.view.net.is_none() || is_private(carrier, fact) {
+                Named::new(State::Refused, "the socket file is there and nothing listens").with([seen])
+            } else {
+                let detail = "the socket file is there; whether a process in another namespace listens cannot be seen";
+                Named::new(State::Unknown, detail).with([seen])
+            }
+        }
+        Err(unknown) => Named::unknown("the table of Unix sockets", &unknown),
+    }
+}
+
+/// The row says by which path, and not in whose files: the same path can be another socket among ours.
+fn is_outside(carrier: &Carrier<'_>, row: &Unix, fact: &PathFact) -> bool {
+    carrier.view.mount.is_some()
+        && carrier.host.path(View::OURS, row.path.as_bytes()).is_ok_and(|ours| ours.kind == FileKind::Socket && ours.inode != fact.inode)
+}
+
+/// A file in the carrier's own root file system: no process of another container has it.
+fn is_private(carrier: &Carrier<'_>, fact: &PathFact) -> bool {
+    carrier.view.mount.is_some() && carrier.host.path(carrier.view, b"/").is_ok_and(|root| root.inode.0 == fact.inode.0)
+}
+
+/// The row of a socket that takes messages at one of `paths`, or at another name of the same file, and the table it is in.
+fn row_of(carrier: &Carrier<'_>, paths: &[&[u8]], fact: Option<&PathFact>, hint: &Hint<'_>) -> Fact<Option<(Unix, String)>> {
+    let mut seen = Vec::new();
+    for view in [carrier.view, View::OURS] {
+        if seen.contains(&view.net) {
+            continue;
+        }
+        seen.push(view.net);
+        let net = carrier.host.net(view);
+        if let Some(row) = in_table(carrier, &net, paths, fact)? {
+            return Ok(Some((row, format!("{}/unix", net.source))));
+        }
+    }
+    // Its server may live in a network of its own and still be reached by path.
+    let Some(fact) = fact else { return Ok(None) };
+    let table = carrier.host.table()?;
+    let servers = table.values().filter(|stat| stat.euid == fact.uid && hint.names.iter().any(|name| starts(stat.comm.as_bytes(), name)));
+    for stat in servers.take(16) {
+        let Ok(view) = carrier.host.process(stat.pid).view() else { continue };
+        if seen.contains(&view.net) {
+            continue;
+        }
+        seen.push(view.net);
+        let net = carrier.host.net(view);
+        if let Ok(Some(row)) = in_table(carrier, &net, paths, Some(fact)) {
+            return Ok(Some((row, format!("{}/unix", net.source))));
+        }
+    }
+    Ok(None)
+}
+
+fn starts(comm: &[u8], name: &str) -> bool {
+    comm.starts_with(name.as_bytes())
+}
+
+fn in_table(carrier: &Carrier<'_>, net: &Net, paths: &[&[u8]], fact: Option<&PathFact>) -> Fact<Option<Unix>> {
+    let rows = net.unix.as_ref().map_err(Clone::clone)?;
+    let takes = |row: &&Unix| row.listen || !row.connected;
+    // A server that was started anew on a path leaves the row of one that still runs; later sockets have higher inodes.
+    let exact = rows.iter().filter(takes).filter(|row| paths.contains(&row.path.as_bytes())).max_by_key(|row| row.inode);
+    if exact.is_some() || fact.is_none() {
+        return Ok(exact.cloned());
+    }
+    let same_name = |row: &&Unix| paths.iter().any(|path| base(path) == base(row.path.as_bytes()));
+    let same_file = |row: &&Unix| {
+        let other = carrier.host.path(carrier.view, row.path.as_bytes());
+        row.path.as_bytes().starts_with(b"/") && other.is_ok_and(|other| fact.is_some_and(|fact| fact.inode == other.inode))
+    };
+    Ok(rows.iter().filter(takes).filter(same_name).find(same_file).cloned())
+}
+
+fn base(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+/// Follows symbolic links at the end of a path.
+fn follow(carrier: &Carrier<'_>, path: &[u8], fact: &PathFact) -> Vec<u8> {
+    let mut path = path.to_vec();
+    let mut link = fact.link.clone();
+    for _ in 0..LINKS {
+        let Some(aim) = link else { break };
+        path = if aim.as_bytes().starts_with(b"/") {
+            aim.0
+        } else {
+            let dir = path.len() - base(&path).len();
+            [&path[..dir], aim.as_bytes()].concat()
+        };
+        link = carrier.host.path(carrier.view, &path).ok().and_then(|fact| fact.link);
+    }
+    path
+}
+
+/// A path fact in words.
+pub fn described(fact: &PathFact) -> String {
+    let aim = fact.link.as_ref().map(|link| format!(" by a symbolic link to {}", link.lossy())).unwrap_or_default();
+    format!("{}{aim}, uid {}, mode {:o}, inode {}", fact.kind.word(), fact.uid, fact.mode, fact.inode.1)
+}
+
+/// Says so when the socket on a stable path is younger than the process: a server that was started anew.
+pub(super) fn note_age(carrier: &Carrier<'_>, named: Named, fact: Option<&PathFact>) -> Named {
+    let younger = fact.and_then(|fact| carrier.younger_by_ms(fact.changed_ms));
+    match younger {
+        Some(by) if named.liveness.state == State::Alive => {
+            named.note(format!("Its server was started {} after this process, on the same path.", span(by)))
+        }
+        _ => named,
+    }
+}
+
+/// Judges an abstract name, given without the leading `@`.
+pub fn at_abstract(carrier: &Carrier<'_>, name: &[u8], hint: &Hint<'_>) -> Named {
+    let net = carrier.host.net(carrier.view);
+    let source = format!("{}/unix", net.source);
+    let bound = [b"@", name].concat();
+    match net.unix_listener(&bound) {
+        Ok(Some(row)) => {
+            let found = owner::of_listener(carrier.host, row.inode, None, hint);
+            let seen = carrier.saw(source, format!("a socket bound to {} listens (inode {})", row.path.lossy(), row.inode));
+            let mut named = Named::new(State::Alive, "something listens").with([seen]);
+            named.evidence.extend(found.evidence.map(|(source, detail)| carrier.saw(source, detail)));
+            named.owner = found.owner;
+            named
+        }
+        Ok(None) => {
+            let seen = carrier.saw(source, format!("no listening socket is bound to {}", String::from_utf8_lossy(&bound)));
+            Named::new(State::Refused, "nothing listens on the abstract name").with([seen])
+        }
+        Err(unknown) => Named::unknown("the table of Unix sockets", &unknown),
+    }
+}
+
+/// Where a host name or address in a value leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// To these addresses of this machine.
+    Here(Vec<IpAddr>),
+    /// To this machine by its name: to whatever address that name has.
+    ByName,
+    /// To another machine, or to a name that only the network could resolve.
+    Elsewhere,
+}
+
+/// Where a host name or address in a value leads. Nothing is resolved over the network.
+pub fn locate(carrier: &Carrier<'_>, host: &str) -> Where {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    if ["", "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"].iter().any(|name| host.eq_ignore_ascii_case(name)) {
+        return Where::Here(loopback.to_vec());
+    }
+    if let Ok(ip) = host.split('%').next().unwrap_or_default().parse::<IpAddr>() {
+        let ip = crate::host::sockets::plain_ip(ip);
+        if ip.is_unspecified() {
+            return Where::Here(loopback.to_vec());
+        }
+        let net = carrier.host.net(carrier.view);
+        let bound = net.tcp_rows().is_ok_and(|mut rows| rows.any(|row| row.local.ip() == ip));
+        let server = Connection::of_birth(carrier).is_some_and(|connection| connection.server.ip() == ip);
+        return if ip.is_loopback() || bound || server { Where::Here(vec![ip]) } else { Where::Elsewhere };
+    }
+    let own = &carrier.host.machine().hostname;
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let same = host.eq_ignore_ascii_case(own) || (short(host) == short(own) && (!host.contains('.') || !own.contains('.')));
+    if !own.is_empty() && same { Where::ByName } else { Where::Elsewhere }
+}
+
+/// The listener that a client would reach, if there is one.
+pub fn tcp_listener(net: &Net, place: &Where, port: u16) -> Fact<Option<Tcp>> {
+    match place {
+        Where::Here(addresses) => {
+            for ip in addresses {
+                if let Some(row) = net.listener(*ip, port)? {
+                    return Ok(Some(row.clone()));
+                }
+            }
+            Ok(None)
+        }
+        Where::ByName => {
+            let listening = || -> Fact<_> { Ok(net.tcp_rows()?.filter(|row| row.listen && row.local.port() == port)) };
+            let wild = listening()?.find(|row| row.local.ip().is_unspecified());
+            // A host's own name may stand for 127.0.1.1; a listener on plain loopback is not at the name.
+            let named = listening()?.find(|row| !row.local.ip().is_loopback() || row.local.ip() == IpAddr::from([127, 0, 1, 1]));
+            Ok(wild.or(named).cloned())
+        }
+        Where::Elsewhere => Ok(None),
+    }
+}
+
+/// Judges a TCP address.
+pub fn at_tcp(carrier: &Carrier<'_>, host: &str, port: u16, hint: &Hint<'_>) -> Named {
+    let place = locate(carrier, host);
+    if place == Where::Elsewhere {
+        return Named::new(State::Unknown, format!("it is on another host ({host}), which is not looked at"));
+    }
+    let net = carrier.host.net(carrier.view);
+    let source = format!("{}/tcp", net.source);
+    match tcp_listener(&net, &place, port) {
+        Ok(Some(row)) => {
+            let found = owner::of_listener(carrier.host, row.inode, Some(row.uid), hint);
+            let mut named = Named::new(State::Alive, "something listens").with([carrier.saw(source, row_in_words(&row))]);
+            named.evidence.extend(found.evidence.map(|(source, detail)| carrier.saw(source, detail)));
+            named.owner = found.owner;
+            named
+        }
+        Ok(None) => Named::new(State::Refused, format!("nothing listens on port {port}")).with([carrier.saw(source, no_row(port))]),
+        Err(unknown) => Named::unknown("the TCP table", &unknown),
+    }
+}
+
+/// A listener's row in words.
+pub(super) fn row_in_words(row: &Tcp) -> String {
+    format!("{} listens, uid {}, inode {}", row.local, row.uid, row.inode)
+}
+
+pub(super) fn no_row(port: u16) -> String {
+    format!("no listener on port {port}")
+}
+
+/// The address to call for a listener.
+pub(super) fn callable(row: &Tcp) -> SocketAddr {
+    match row.local.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), row.local.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), row.local.port()),
+        _ => row.local,
+    }
+}
+
+/// Programs by the socket that they serve: what the path holds, and the beginnings of their names.
+const SERVERS: [(&str, &[&str]); 16] = [
+    ("docker", &["dockerd", "systemd"]),
+    ("podman", &["podman", "systemd"]),
+    ("containerd", &["containerd"]),
+    ("pulse", &["pulseaudio", "pipewire-pulse", "systemd"]),
+    ("pipewire", &["pipewire", "systemd"]),
+    ("gnupg", &["gpg-agent", "systemd"]),
+    ("vscode", &["node", "code", "cursor"]),
+    ("cursor", &["node", "cursor"]),
+    ("sway", &["sway"]),
+    ("i3", &["i3"]),
+    ("hypr", &["Hyprland"]),
+    ("kitty", &["kitty"]),
+    ("wezterm", &["wezterm"]),
+    ("zellij", &["zellij"]),
+    ("nvim", &["nvim"]),
+    ("emacs", &["emacs"]),
+];
+
+/// What a path says about its server: the programs that serve such sockets, and pids in its last part.
+pub fn hint_of(path: &[u8]) -> Hint<'_> {
+    let text = String::from_utf8_lossy(path).to_lowercase();
+    let names = SERVERS.iter().find(|(part, _)| text.contains(part)).map_or(&[][..], |(_, names)| names);
+    let numbers = base(path).split(|byte| !byte.is_ascii_digit()).filter_map(|part| std::str::from_utf8(part).ok()?.parse().ok());
+    Hint { names, pids: numbers.filter(|&pid| pid > 1).collect(), argument: Some(path) }
+}
+
+/// A variable that holds the path of a Unix socket.
+pub(super) fn examine_path(carrier: &Carrier<'_>, value: &[u8]) -> Named {
+    let found = at_path(carrier, value, &hint_of(value));
+    note_age(carrier, found.named, found.fact.as_ref())
+}
+
+/// A variable that holds an address: `unix:PATH`, `unix://PATH`, `unix:@NAME`, `tcp:HOST:PORT`, `scheme://HOST:PORT`, PATH,
+/// `HOST:PORT`, or a name below the runtime directory. Of several, separated by spaces, the first that lives decides.
+pub(super) fn examine_address(carrier: &Carrier<'_>, value: &[u8]) -> Named {
+    let Ok(text) = std::str::from_utf8(value) else { return examine_path(carrier, value) };
+    let mut first = None;
+    for one in text.split_ascii_whitespace() {
+        // PulseAudio puts the id of a machine in braces before the address.
+        let address = one.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or(one, |(_, rest)| rest);
+        let named = one_address(carrier, address);
+        if named.liveness.state == State::Alive {
+            return named;
+        }
+        first.get_or_insert(named);
+    }
+    first.unwrap_or_else(|| Named::new(State::None, "it names no address"))
+}
+
+fn one_address(carrier: &Carrier<'_>, address: &str) -> Named {
+    let (scheme, rest) = match address.split_once(':') {
+        Some((scheme, rest)) if !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) => {
+            (scheme, rest)
+        }
+        _ if address.starts_with('/') => return examine_path(carrier, without_numbers(address).as_bytes()),
+        _ if address.contains(':') => ("", address),
+        _ => return below_runtime_dir(carrier, address),
+    };
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    match scheme.to_ascii_lowercase().as_str() {
+        "unix" | "local" => match rest.strip_prefix('@') {
+            Some(name) => at_abstract(carrier, name.as_bytes(), &hint_of(name.as_bytes())),
+            None => examine_path(carrier, rest.as_bytes()),
+        },
+        "fd" => Named::new(State::None, "an open file of its own, which no name leads to"),
+        other => {
+            let authority = rest.split(['/', '?']).next().unwrap_or_default();
+            let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            let default = match other {
+                "http" | "ws" => Some(80),
+                "https" | "wss" => Some(443),
+                "ssh" => Some(22),
+                "socks" | "socks4" | "socks5" | "socks5h" => Some(1080),
+                _ => None,
+            };
+            let plain = rest == authority && authority.bytes().all(|byte| byte.is_ascii_digit()) && default.is_none();
+            // `localhost:1234` has the shape of a scheme and its rest.
+            let (host, port) = if plain { (scheme, authority.parse().ok()) } else { split_port(authority, default) };
+            match port {
+                Some(port) => at_tcp(carrier, host, port, &Hint::default()),
+                None => Named::new(State::Unknown, "no rule for an address of this form"),
+            }
+        }
+    }
+}
+
+fn split_port(authority: &str, default: Option<u16>) -> (&str, Option<u16>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port.parse().ok()),
+        _ => (authority, default),
+    }
+}
+
+/// `GPG_AGENT_INFO` has the pid and the version of the protocol behind its path.
+fn without_numbers(address: &str) -> &str {
+    let mut path = address;
+    for _ in 0..2 {
+        match path.rsplit_once(':') {
+            Some((rest, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => path = rest,
+            _ => return address,
+        }
+    }
+    path
+}
+
+fn below_runtime_dir(carrier: &Carrier<'_>, name: &str) -> Named {
+    match carrier.environ.filled("XDG_RUNTIME_DIR") {
+        Some(dir) => examine_path(carrier, format!("{dir}/{name}").as_bytes()),
+        None => Named::new(State::Unknown, "a name below the runtime directory, and XDG_RUNTIME_DIR is not set"),
+    }
+}

@@ -1,0 +1,248 @@
+//! What may be shown, and how.
+//!
+//! The rules, in this order: what was asked for is shown; a secret by name, by shape or by looking random
+//! is masked; what the allow-list names is shown; everything else is masked. The allow-list is handed in
+//! ([`AllowList`]): what variables mean is the matter of a room above.
+
+pub mod anonymize;
+mod argv;
+mod entropy;
+mod names;
+mod shapes;
+pub mod terminal;
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use anonymize::Anonymizer;
+pub use names::secret_name;
+
+use crate::host::snapshot::Mask;
+use crate::host::{Entry, Environ, Masked, Raw, Value};
+
+macro_rules! rules {
+    ($($name:ident = $word:literal, $text:literal;)*) => {
+        /// The rule that masked a value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum Rule {
+            $(#[doc = $text] #[serde(rename = $word)] $name,)*
+        }
+
+        impl Rule {
+            /// Every rule, in the order in which they are tried.
+            pub const ALL: &[Rule] = &[$(Rule::$name),*];
+
+            /// The word used in JSON and on the screen.
+            pub fn word(self) -> &'static str {
+                match self { $(Rule::$name => $word),* }
+            }
+
+            /// What it means, for the man page.
+            pub fn text(self) -> &'static str {
+                match self { $(Rule::$name => $text),* }
+            }
+        }
+    };
+}
+
+rules! {
+    SecretName = "secret-name", "The name says that it is a secret: a token, key, password, credential or cookie.";
+    SecretShape = "secret-shape", "The value has the shape of a secret: a password in a URL, a PEM block, a JWT, a known token prefix.";
+    Entropy = "entropy", "The value looks random, as keys and tokens do.";
+    NotListed = "not-listed", "The variable is not on the list of those that may be shown.";
+    Argv = "argv", "The argument is not of a kind that may be shown: an option's name, a path, a subcommand, a number, a loopback address.";
+    Raw = "raw", "An entry without `=`, or with a name that no program would choose, may hold anything.";
+}
+
+/// The key of fingerprints: equal fingerprints under one key mean equal values.
+#[derive(Clone)]
+pub struct FingerprintKey(Hmac<Sha256>);
+
+impl FingerprintKey {
+    /// A key that nobody will see again.
+    ///
+    /// # Errors
+    /// When the system has no randomness to give.
+    pub fn random() -> std::io::Result<FingerprintKey> {
+        let mut bytes = [0u8; 32];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+        }
+        Ok(FingerprintKey::from_bytes(&bytes))
+    }
+
+    /// The key that a text stands for (`WHOSEENV_FINGERPRINT_KEY`).
+    pub fn from_text(text: &[u8]) -> FingerprintKey {
+        FingerprintKey::from_bytes(&Sha256::digest(text).into())
+    }
+
+    fn from_bytes(bytes: &[u8; 32]) -> FingerprintKey {
+        // HMAC fills a short key with zeroes to the block's 64 bytes; doing it here leaves no error to handle.
+        let mut block = [0u8; 64];
+        block[..bytes.len()].copy_from_slice(bytes);
+        FingerprintKey(Hmac::new(&block.into()))
+    }
+
+    /// The first 12 hexadecimal digits of HMAC-SHA256.
+    pub fn fingerprint(&self, value: &[u8]) -> String {
+        use std::fmt::Write;
+        let tag = self.0.clone().chain_update(value).finalize().into_bytes();
+        tag.iter().take(6).fold(String::with_capacity(12), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+}
+
+impl fmt::Debug for FingerprintKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FingerprintKey")
+    }
+}
+
+/// What was asked to be shown whatever the rules say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShowPolicy {
+    /// Names given to `--show`.
+    pub names: Vec<String>,
+    /// `--show-all`.
+    pub all: bool,
+}
+
+impl ShowPolicy {
+    fn covers(&self, name: &[u8]) -> bool {
+        self.all || self.names.iter().any(|asked| asked.as_bytes() == name)
+    }
+}
+
+/// That a value may be shown unless a rule for secrets speaks against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// It is a random identifier by nature: looking random is no reason to mask it.
+    pub identifier: bool,
+}
+
+/// Which variables may be shown.
+pub trait AllowList: Send + Sync {
+    /// The allowance for a variable; none where it is not on the list.
+    fn allows(&self, name: &[u8], value: &[u8]) -> Option<Allowance>;
+}
+
+/// Decides for every value whether it may be shown, and makes what is told instead.
+pub struct Redactor {
+    key: FingerprintKey,
+    show: ShowPolicy,
+    list: &'static dyn AllowList,
+}
+
+impl Redactor {
+    /// A redactor for one report.
+    pub fn new(key: FingerprintKey, show: ShowPolicy, list: &'static dyn AllowList) -> Redactor {
+        Redactor { key, show, list }
+    }
+
+    /// The rule that masks a value; none where it may be shown.
+    pub fn rule(&self, name: &[u8], value: &[u8]) -> Option<Rule> {
+        if self.show.covers(name) {
+            return None;
+        }
+        let allowance = self.list.allows(name, value);
+        let identifier = allowance.is_some_and(|allowance| allowance.identifier);
+        secret(name, value, identifier).or_else(|| allowance.is_none().then_some(Rule::NotListed))
+    }
+
+    /// Whether the value of a variable may be shown.
+    ///
+    /// # Errors
+    /// What is told instead, where it may not.
+    pub fn value(&self, name: &[u8], value: &[u8]) -> Result<(), Masked> {
+        self.rule(name, value).map_or(Ok(()), |rule| Err(self.masked(value, rule)))
+    }
+
+    /// Like [`Redactor::value`], for a value that a snapshot may have masked already.
+    ///
+    /// # Errors
+    /// What is told instead of the bytes.
+    pub fn stored<'v>(&self, name: &[u8], value: &'v Value) -> Result<&'v [u8], Masked> {
+        match value {
+            Value::Clear(raw) => self.value(name, raw.as_bytes()).map(|()| raw.as_bytes()),
+            Value::Masked(masked) => Err(masked.clone()),
+        }
+    }
+
+    /// Whether an entry without `=` may be shown: it may hold anything, so only on request.
+    ///
+    /// # Errors
+    /// What is told instead.
+    pub fn raw(&self, entry: &[u8]) -> Result<(), Masked> {
+        if self.show.covers(entry) { Ok(()) } else { Err(self.masked(entry, Rule::Raw)) }
+    }
+
+    /// Whether a name may be shown: a block that was not made of assignments (a PEM file with its `=`) has secrets for names.
+    ///
+    /// # Errors
+    /// What is told instead.
+    pub fn name(&self, name: &[u8]) -> Result<(), Masked> {
+        let usual = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.:/%()=+@~".contains(byte);
+        let sound = name.len() <= 128 && name.iter().all(usual) && !entropy::random_name(name) && !shapes::secret(name);
+        if sound || self.show.covers(name) { Ok(()) } else { Err(self.masked(name, Rule::Raw)) }
+    }
+
+    /// What is told of a value that is not shown.
+    pub fn masked(&self, value: &[u8], rule: Rule) -> Masked {
+        Masked { len: value.len() as u64, fingerprint: self.key.fingerprint(value), rule: rule.word().to_owned() }
+    }
+
+    fn entry(&self, entry: &Entry) -> Entry {
+        let unnamed = |masked| Entry { name: Raw::default(), value: Some(Value::Masked(masked)) };
+        let name = entry.name.as_bytes();
+        match &entry.value {
+            None => self.raw(name).map_or_else(unnamed, |()| entry.clone()),
+            Some(Value::Masked(_)) => entry.clone(),
+            Some(Value::Clear(value)) => {
+                if self.name(name).is_err() {
+                    let whole = [name, b"=", value.as_bytes()].concat();
+                    return unnamed(self.masked(&whole, Rule::Raw));
+                }
+                match self.value(name, value.as_bytes()) {
+                    Ok(()) => entry.clone(),
+                    Err(masked) => Entry { name: entry.name.clone(), value: Some(Value::Masked(masked)) },
+                }
+            }
+        }
+    }
+}
+
+/// The rule by which a value is a secret, whatever the allow-list says; `identifier` = it is random by nature.
+pub fn secret(name: &[u8], value: &[u8], identifier: bool) -> Option<Rule> {
+    if value.is_empty() {
+        return None;
+    }
+    if secret_name(name) {
+        return Some(Rule::SecretName);
+    }
+    if shapes::secret(value) {
+        return Some(Rule::SecretShape);
+    }
+    entropy::random_value(value, identifier).then_some(Rule::Entropy)
+}
+
+impl Mask for Redactor {
+    /// Where an entry has no `=`, or a name that is no name, the masked entry has an empty name, which no parsed entry has.
+    fn environ(&self, environ: &Environ) -> Environ {
+        let entries = environ.entries.iter().map(|entry| self.entry(entry)).collect();
+        Environ { entries, overwritten: environ.overwritten }
+    }
+
+    fn argv(&self, argv: &[Value]) -> Vec<Value> {
+        self.arguments(argv)
+    }
+}
+
+#[cfg(test)]
+mod tests;
