@@ -52,28 +52,52 @@ pub fn path(
         findings.push(Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Undetermined, &daemon.label, message).evidence(evidence));
     }
     if !report.different.is_empty() && terminal.environ.is_ok() {
-        let message = format!(
-            "programs that are not the same as in {}: {}",
-            terminal.label,
-            report.different.iter().map(sentence).collect::<Vec<_>>().join("; ")
-        );
-        let evidence = report.different.iter().map(|different| carrier.saw("PATH of both, directory by directory", sentence(different)));
+        let message = format!("programs are not those of {}: {}", terminal.label, counted(&report.different));
+        let evidence = report.different.iter().map(|different| {
+            let place = different.terminal.as_deref().or(different.daemon.as_deref()).unwrap_or("PATH");
+            carrier.saw(place, sentence(different))
+        });
         findings.push(Finding::new(&PATH_RESOLVES_DIFFERENTLY, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix()));
     }
     (Some(report), findings)
 }
 
-/// `node, npm (and 10 more) come from /usr/bin, here from /home/u/.nvm/bin`.
+/// How many names a line gives before it counts.
+const NAMED: usize = 4;
+
+fn names(programs: &[String]) -> String {
+    let named = programs.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match programs.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// `node, npm and 3 more are others; cargo is not found`.
+fn counted(different: &[Different]) -> String {
+    let all = |found: bool| {
+        let programs: Vec<String> =
+            different.iter().filter(|different| different.daemon.is_some() == found).flat_map(|different| &different.programs).cloned().collect();
+        programs
+    };
+    let verb = |programs: &[String], one: &str, many: &str| if programs.len() == 1 { one.to_owned() } else { many.to_owned() };
+    let mut parts = Vec::new();
+    let (others, lost) = (all(true), all(false));
+    if !others.is_empty() {
+        parts.push(format!("{} {}", names(&others), verb(&others, "is another", "are others")));
+    }
+    if !lost.is_empty() {
+        parts.push(format!("{} {} not found", names(&lost), verb(&lost, "is", "are")));
+    }
+    parts.join("; ")
+}
+
+/// What one pair of directories does to the programs between them; the evidence names the terminal's directory.
 fn sentence(different: &Different) -> String {
-    const NAMED: usize = 4;
-    let names = different.programs.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    let more = different.programs.len().saturating_sub(NAMED);
-    let names = if more > 0 { format!("{names} and {more} more") } else { names };
-    match (&different.daemon, &different.terminal) {
-        (Some(daemon), Some(terminal)) => format!("{names} from {daemon}, here from {terminal}"),
-        (None, Some(terminal)) => format!("{names} not found, here in {terminal}"),
-        (Some(daemon), None) => format!("{names} from {daemon}, here not found"),
-        (None, None) => names,
+    let names = names(&different.programs);
+    match &different.daemon {
+        Some(daemon) => format!("{names}: the daemon finds them in {daemon} first"),
+        None => format!("{names}: not on the daemon's PATH"),
     }
 }
 
