@@ -3,6 +3,8 @@
 #[macro_use]
 mod world;
 
+mod capture;
 mod cli;
+mod golden;
 mod run;
 mod story;
