@@ -266,3 +266,8 @@ pub fn topic(kind: Kind) -> Option<Topic> {
         Kind::ProcessId | Kind::UnixSocket | Kind::SocketAddress | Kind::PathList | Kind::Plain => None,
     }
 }
+
+#[cfg(test)]
+mod made_up;
+#[cfg(test)]
+mod tests;

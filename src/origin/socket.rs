@@ -194,7 +194,7 @@ pub(super) fn note_age(carrier: &Carrier<'_>, named: Named, fact: Option<&PathFa
     let younger = fact.and_then(|fact| carrier.younger_by_ms(fact.changed_ms));
     match younger {
         Some(by) if named.liveness.state == State::Alive => {
-            named.note(format!("Its server was started {} after this process, on the same path.", span(by)))
+            named.note(format!("The socket is {} younger than this process: its server was started anew on the same path.", span(by)))
         }
         _ => named,
     }
