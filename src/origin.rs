@@ -3,6 +3,7 @@
 //! One file a matter. Everything is judged in the view of the process that carries the value, passively
 //! unless the question was asked with `connect`.
 
+pub mod address;
 pub mod agent_socket;
 pub mod birth;
 pub mod bus;
@@ -208,6 +209,10 @@ impl Named {
     }
 }
 
+/// Variables whose values decide about those of others: a snapshot must keep them clear.
+pub const READ_BESIDE: [&str; 9] =
+    ["DISPLAY", "HOME", "SCREENDIR", "SSH_CONNECTION", "TMUX", "TMUX_TMPDIR", "USER", "XAUTHORITY", "XDG_RUNTIME_DIR"];
+
 /// What a value names, in the view of the process that carries it.
 ///
 /// Only what the host's facts show is claimed; what could not be read makes the state `unknown`.
@@ -232,7 +237,7 @@ pub fn examine(carrier: &Carrier<'_>, kind: Kind, value: &[u8]) -> Named {
         Kind::Tmux => tmux::examine(carrier, value),
         Kind::Screen => screen::examine(carrier, value),
         Kind::UnixSocket => socket::examine_path(carrier, value),
-        Kind::SocketAddress => socket::examine_address(carrier, value),
+        Kind::SocketAddress => address::examine(carrier, value),
         Kind::Directory => place::examine(carrier, value, place::Wanted::Directory),
         Kind::File => place::examine(carrier, value, place::Wanted::File),
         Kind::PathList | Kind::Plain => Named::new(State::None, "it names nothing that lives"),
@@ -293,3 +298,8 @@ pub fn topic(kind: Kind) -> Option<Topic> {
         Kind::ProcessId | Kind::UnixSocket | Kind::SocketAddress | Kind::PathList | Kind::Plain => None,
     }
 }
+
+#[cfg(test)]
+mod made_up;
+#[cfg(test)]
+mod tests;

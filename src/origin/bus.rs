@@ -3,6 +3,7 @@
 use crate::host::connect::Target;
 use crate::verdict::State;
 
+use super::address;
 use super::owner::Hint;
 use super::socket;
 use super::{Carrier, Named};
@@ -95,7 +96,7 @@ fn one(carrier: &Carrier<'_>, address: &Address) -> Named {
         "tcp" | "nonce-tcp" => {
             let (host, port) = (address.text("host").unwrap_or("localhost"), address.text("port").and_then(|port| port.parse().ok()));
             match port {
-                Some(port) => return socket::at_tcp(carrier, host, port, &hint),
+                Some(port) => return address::at_tcp(carrier, host, port, &hint),
                 None => return Named::new(State::Unknown, "a TCP address without a port"),
             }
         }

@@ -9,8 +9,9 @@ use crate::host::connect::Target;
 use crate::host::{Stat, Tcp};
 use crate::verdict::State;
 
+use super::address::{self, Where};
 use super::owner::{self, Hint};
-use super::socket::{self, Where};
+use super::socket;
 use super::ssh::{self, Connection, Standing};
 use super::{Carrier, Named, xauthority};
 
@@ -152,22 +153,25 @@ fn local(carrier: &Carrier<'_>, display: &Display) -> Named {
 }
 
 fn over_tcp(carrier: &Carrier<'_>, display: &Display, host: &str) -> Named {
-    let place = socket::locate(carrier, host);
+    let place = address::locate(carrier, host);
     if place == Where::Elsewhere {
         return Named::new(State::Unknown, format!("the display is on another host ({host}), which is not looked at"));
     }
     let Some(port) = display.port() else { return Named::new(State::Refused, "a display number beyond the last TCP port") };
     let net = carrier.host.net(carrier.view);
     let source = format!("{}/tcp", net.source);
-    match socket::tcp_listener(&net, &place, port) {
+    match address::tcp_listener(&net, &place, port) {
         Ok(Some(row)) => {
             let named = whose(carrier, display, &row);
-            let named = Named { evidence: [vec![carrier.saw(source, socket::row_in_words(&row))], named.evidence].concat(), ..named };
-            ask(carrier, named, display, Target::Tcp { view: carrier.view, address: socket::callable(&row) })
+            let named = Named { evidence: [vec![carrier.saw(source, address::row_in_words(&row))], named.evidence].concat(), ..named };
+            ask(carrier, named, display, Target::Tcp { view: carrier.view, address: address::callable(&row) })
         }
         Ok(None) => {
             let detail = format!("nothing listens on port {port}, which is display {}", display.number);
-            let mut named = Named::new(State::Refused, detail).with([carrier.saw(source, socket::no_row(port))]);
+            let mut named = Named::new(State::Refused, detail).with([carrier.saw(source, address::no_row(port))]);
+            if carrier.view.net.is_some() {
+                named = named.note("The process is in a network of its own, in which nothing of ours listens.");
+            }
             if let Some(birth) = Connection::of_birth(carrier) {
                 let (standing, seen) = ssh::standing(carrier, &birth);
                 named.evidence.push(seen);
@@ -255,7 +259,7 @@ fn given(carrier: &Carrier<'_>, number: u16, uid: u32) -> Vec<(Connection, Stat)
     let same = |value: &[u8]| {
         Display::parse(value).is_some_and(|display| {
             let here = match &display.way {
-                Way::Tcp(host) => socket::locate(carrier, host) != Where::Elsewhere,
+                Way::Tcp(host) => address::locate(carrier, host) != Where::Elsewhere,
                 _ => false,
             };
             here && display.number == number
@@ -300,7 +304,7 @@ fn ask(carrier: &Carrier<'_>, named: Named, display: &Display, target: Target) -
     }
     let file = xauthority::file_of(carrier);
     let forwarded_or_local = match &display.way {
-        Way::Tcp(host) => matches!(socket::locate(carrier, host), Where::Here(ips) if ips.iter().all(|ip| ip.is_loopback())),
+        Way::Tcp(host) => matches!(address::locate(carrier, host), Where::Here(ips) if ips.iter().all(|ip| ip.is_loopback())),
         _ => true,
     };
     let address = if forwarded_or_local { None } else { target.ip() };

@@ -1,16 +1,13 @@
-//! Whether something listens: on a Unix socket by path or abstract name, or on a TCP port of this machine.
+//! Whether something listens on a Unix socket, by path or by abstract name.
 //!
 //! A path is looked up in the carrier's mount view, a table row in its network view: a listener in
 //! another network namespace has no row here and may still be reachable by path.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
 use crate::host::files::{FileKind, PathFact};
-use crate::host::{Fact, Net, Tcp, Unix, View};
+use crate::host::{Fact, Net, Unix, View};
 use crate::verdict::State;
 
 use super::owner::{self, Hint};
-use super::ssh::Connection;
 use super::{Carrier, Named, span};
 
 /// What was found out about a Unix socket.
@@ -38,7 +35,9 @@ pub fn at_path(carrier: &Carrier<'_>, path: &[u8], hint: &Hint<'_>) -> Found {
         Ok(fact) => fact,
         Err(unknown) if unknown.is_absence() => {
             let mut named = Named::new(State::Dangling, "the path is gone").with([carrier.saw(&shown, "no such file")]);
-            if let Ok(Some((row, source))) = row_of(carrier, &[path], None, hint) {
+            if carrier.view.mount.is_none()
+                && let Ok(Some((row, source))) = row_of(carrier, &[path], None, hint)
+            {
                 named = named
                     .note(format!("A server still listens on the removed path (inode {}, {source}): no new client finds it.", row.inode));
             }
@@ -194,7 +193,7 @@ pub(super) fn note_age(carrier: &Carrier<'_>, named: Named, fact: Option<&PathFa
     let younger = fact.and_then(|fact| carrier.younger_by_ms(fact.changed_ms));
     match younger {
         Some(by) if named.liveness.state == State::Alive => {
-            named.note(format!("Its server was started {} after this process, on the same path.", span(by)))
+            named.note(format!("The socket is {} younger than this process: its server was started anew on the same path.", span(by)))
         }
         _ => named,
     }
@@ -219,101 +218,6 @@ pub fn at_abstract(carrier: &Carrier<'_>, name: &[u8], hint: &Hint<'_>) -> Named
             Named::new(State::Refused, "nothing listens on the abstract name").with([seen])
         }
         Err(unknown) => Named::unknown("the table of Unix sockets", &unknown),
-    }
-}
-
-/// Where a host name or address in a value leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Where {
-    /// To these addresses of this machine.
-    Here(Vec<IpAddr>),
-    /// To this machine by its name: to whatever address that name has.
-    ByName,
-    /// To another machine, or to a name that only the network could resolve.
-    Elsewhere,
-}
-
-/// Where a host name or address in a value leads. Nothing is resolved over the network.
-pub fn locate(carrier: &Carrier<'_>, host: &str) -> Where {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    if ["", "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"].iter().any(|name| host.eq_ignore_ascii_case(name)) {
-        return Where::Here(loopback.to_vec());
-    }
-    if let Ok(ip) = host.split('%').next().unwrap_or_default().parse::<IpAddr>() {
-        let ip = crate::host::sockets::plain_ip(ip);
-        if ip.is_unspecified() {
-            return Where::Here(loopback.to_vec());
-        }
-        let net = carrier.host.net(carrier.view);
-        let bound = net.tcp_rows().is_ok_and(|mut rows| rows.any(|row| row.local.ip() == ip));
-        let server = Connection::of_birth(carrier).is_some_and(|connection| connection.server.ip() == ip);
-        return if ip.is_loopback() || bound || server { Where::Here(vec![ip]) } else { Where::Elsewhere };
-    }
-    let own = &carrier.host.machine().hostname;
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let same = host.eq_ignore_ascii_case(own) || (short(host) == short(own) && (!host.contains('.') || !own.contains('.')));
-    if !own.is_empty() && same { Where::ByName } else { Where::Elsewhere }
-}
-
-/// The listener that a client would reach, if there is one.
-pub fn tcp_listener(net: &Net, place: &Where, port: u16) -> Fact<Option<Tcp>> {
-    match place {
-        Where::Here(addresses) => {
-            for ip in addresses {
-                if let Some(row) = net.listener(*ip, port)? {
-                    return Ok(Some(row.clone()));
-                }
-            }
-            Ok(None)
-        }
-        Where::ByName => {
-            let listening = || -> Fact<_> { Ok(net.tcp_rows()?.filter(|row| row.listen && row.local.port() == port)) };
-            let wild = listening()?.find(|row| row.local.ip().is_unspecified());
-            // A host's own name may stand for 127.0.1.1; a listener on plain loopback is not at the name.
-            let named = listening()?.find(|row| !row.local.ip().is_loopback() || row.local.ip() == IpAddr::from([127, 0, 1, 1]));
-            Ok(wild.or(named).cloned())
-        }
-        Where::Elsewhere => Ok(None),
-    }
-}
-
-/// Judges a TCP address.
-pub fn at_tcp(carrier: &Carrier<'_>, host: &str, port: u16, hint: &Hint<'_>) -> Named {
-    let place = locate(carrier, host);
-    if place == Where::Elsewhere {
-        return Named::new(State::Unknown, format!("it is on another host ({host}), which is not looked at"));
-    }
-    let net = carrier.host.net(carrier.view);
-    let source = format!("{}/tcp", net.source);
-    match tcp_listener(&net, &place, port) {
-        Ok(Some(row)) => {
-            let found = owner::of_listener(carrier.host, row.inode, Some(row.uid), hint);
-            let mut named = Named::new(State::Alive, "something listens").with([carrier.saw(source, row_in_words(&row))]);
-            named.evidence.extend(found.evidence.map(|(source, detail)| carrier.saw(source, detail)));
-            named.owner = found.owner;
-            named
-        }
-        Ok(None) => Named::new(State::Refused, format!("nothing listens on port {port}")).with([carrier.saw(source, no_row(port))]),
-        Err(unknown) => Named::unknown("the TCP table", &unknown),
-    }
-}
-
-/// A listener's row in words.
-pub(super) fn row_in_words(row: &Tcp) -> String {
-    format!("{} listens, uid {}, inode {}", row.local, row.uid, row.inode)
-}
-
-pub(super) fn no_row(port: u16) -> String {
-    format!("no listener on port {port}")
-}
-
-/// The address to call for a listener.
-pub(super) fn callable(row: &Tcp) -> SocketAddr {
-    match row.local.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), row.local.port()),
-        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), row.local.port()),
-        _ => row.local,
     }
 }
 
@@ -349,84 +253,4 @@ pub fn hint_of(path: &[u8]) -> Hint<'_> {
 pub(super) fn examine_path(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     let found = at_path(carrier, value, &hint_of(value));
     note_age(carrier, found.named, found.fact.as_ref())
-}
-
-/// A variable that holds an address: `unix:PATH`, `unix://PATH`, `unix:@NAME`, `tcp:HOST:PORT`, `scheme://HOST:PORT`, PATH,
-/// `HOST:PORT`, or a name below the runtime directory. Of several, separated by spaces, the first that lives decides.
-pub(super) fn examine_address(carrier: &Carrier<'_>, value: &[u8]) -> Named {
-    let Ok(text) = std::str::from_utf8(value) else { return examine_path(carrier, value) };
-    let mut first = None;
-    for one in text.split_ascii_whitespace() {
-        // PulseAudio puts the id of a machine in braces before the address.
-        let address = one.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or(one, |(_, rest)| rest);
-        let named = one_address(carrier, address);
-        if named.liveness.state == State::Alive {
-            return named;
-        }
-        first.get_or_insert(named);
-    }
-    first.unwrap_or_else(|| Named::new(State::None, "it names no address"))
-}
-
-fn one_address(carrier: &Carrier<'_>, address: &str) -> Named {
-    let (scheme, rest) = match address.split_once(':') {
-        Some((scheme, rest)) if !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) => {
-            (scheme, rest)
-        }
-        _ if address.starts_with('/') => return examine_path(carrier, without_numbers(address).as_bytes()),
-        _ if address.contains(':') => ("", address),
-        _ => return below_runtime_dir(carrier, address),
-    };
-    let rest = rest.strip_prefix("//").unwrap_or(rest);
-    match scheme.to_ascii_lowercase().as_str() {
-        "unix" | "local" => match rest.strip_prefix('@') {
-            Some(name) => at_abstract(carrier, name.as_bytes(), &hint_of(name.as_bytes())),
-            None => examine_path(carrier, rest.as_bytes()),
-        },
-        "fd" => Named::new(State::None, "an open file of its own, which no name leads to"),
-        other => {
-            let authority = rest.split(['/', '?']).next().unwrap_or_default();
-            let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            let default = match other {
-                "http" | "ws" => Some(80),
-                "https" | "wss" => Some(443),
-                "ssh" => Some(22),
-                "socks" | "socks4" | "socks5" | "socks5h" => Some(1080),
-                _ => None,
-            };
-            let plain = rest == authority && authority.bytes().all(|byte| byte.is_ascii_digit()) && default.is_none();
-            // `localhost:1234` has the shape of a scheme and its rest.
-            let (host, port) = if plain { (scheme, authority.parse().ok()) } else { split_port(authority, default) };
-            match port {
-                Some(port) => at_tcp(carrier, host, port, &Hint::default()),
-                None => Named::new(State::Unknown, "no rule for an address of this form"),
-            }
-        }
-    }
-}
-
-fn split_port(authority: &str, default: Option<u16>) -> (&str, Option<u16>) {
-    match authority.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port.parse().ok()),
-        _ => (authority, default),
-    }
-}
-
-/// `GPG_AGENT_INFO` has the pid and the version of the protocol behind its path.
-fn without_numbers(address: &str) -> &str {
-    let mut path = address;
-    for _ in 0..2 {
-        match path.rsplit_once(':') {
-            Some((rest, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => path = rest,
-            _ => return address,
-        }
-    }
-    path
-}
-
-fn below_runtime_dir(carrier: &Carrier<'_>, name: &str) -> Named {
-    match carrier.environ.filled("XDG_RUNTIME_DIR") {
-        Some(dir) => examine_path(carrier, format!("{dir}/{name}").as_bytes()),
-        None => Named::new(State::Unknown, "a name below the runtime directory, and XDG_RUNTIME_DIR is not set"),
-    }
 }

@@ -107,12 +107,19 @@ fn views(carrier: &Carrier<'_>) -> impl Iterator<Item = View> + use<> {
 }
 
 fn outlives(carrier: &Carrier<'_>) -> Option<&'static str> {
-    // mosh-server sets this for its shells, also for those that have left its process tree since.
-    if carrier.environ.text("NCURSES_NO_UTF8_ACS") == Some("1") {
-        return Some("mosh");
-    }
-    let chain = carrier.host.chain(carrier.process?.pid);
-    chain.iter().find_map(|stat| WITHOUT_TCP.iter().find(|(comm, _)| stat.comm.as_bytes() == comm.as_bytes())).map(|(_, name)| *name)
+    // A snapshot masks the variable below, so what it told is a fact of its own.
+    let find = || {
+        // mosh-server sets this for its shells, also for those that have left its process tree since.
+        if carrier.environ.text("NCURSES_NO_UTF8_ACS") == Some("1") {
+            return Ok("mosh".to_owned());
+        }
+        let chain = carrier.process.map(|process| carrier.host.chain(process.pid)).unwrap_or_default();
+        let known = chain.iter().find_map(|stat| WITHOUT_TCP.iter().find(|(comm, _)| stat.comm.as_bytes() == comm.as_bytes()));
+        known.map(|(_, name)| (*name).to_owned()).ok_or(Unknown::Absent)
+    };
+    let key = carrier.process.map_or_else(|| "none".to_owned(), |process| process.pid.to_string());
+    let found = carrier.host.fact("outlives.json", &key, find).ok()?;
+    WITHOUT_TCP.iter().map(|(_, name)| *name).find(|name| *name == found)
 }
 
 /// `SSH_CONNECTION`.

@@ -130,7 +130,12 @@ pub fn declared(host: &Host, unit: &str, manager: &Manager) -> Fact<Declared> {
 }
 
 fn read(host: &Host, path: &str) -> Fact<Vec<Directive>> {
-    let document = host.document_masked(View::OURS, path.as_bytes(), |bytes| Ok(parse::unit_file(bytes)), parse::masked)?;
+    let document = host.document_masked(
+        View::OURS,
+        path.as_bytes(),
+        |bytes| Ok(parse::unit_file(bytes)),
+        |mask, content| parse::masked(mask, content),
+    )?;
     document.content.map_err(Unknown::Malformed)
 }
 
@@ -300,7 +305,8 @@ impl Declared {
                 Err(Unknown::Malformed("a pattern of several files".to_owned()))
             } else {
                 let parse = |bytes: &[u8]| Ok(parse::environment_file(bytes));
-                let document = host.document_masked(View::OURS, path.as_bytes(), parse, parse::masked_entries);
+                let document =
+                    host.document_masked(View::OURS, path.as_bytes(), parse, |mask, entries| parse::masked_entries(mask, entries));
                 document.and_then(|document| document.content.map_err(Unknown::Malformed))
             };
             self.environment_files.insert(path, content);

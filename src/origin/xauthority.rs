@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::host::{Fact, Raw, Unknown, xauth};
 use crate::verdict::State;
 
+use super::address::{self, Where};
 use super::display::{Display, Way};
-use super::socket::{self, Where};
+use super::socket;
 use super::{Carrier, Named};
 
 /// What is kept of a record: everything but the cookie.
@@ -118,7 +119,7 @@ fn fits(carrier: &Carrier<'_>, entry: &Entry, display: &Display) -> bool {
     let own = || record.fits(hostname, None, display.number);
     match &display.way {
         Way::Local | Way::Path(_) => own(),
-        Way::Tcp(host) => match socket::locate(carrier, host) {
+        Way::Tcp(host) => match address::locate(carrier, host) {
             // A loopback address counts as this host itself.
             Where::Here(ips) => own() || ips.iter().any(|ip| record.fits(hostname, Some(*ip), display.number)),
             // Which address the name has is not resolved: any entry of that number may be meant.

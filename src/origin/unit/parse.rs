@@ -35,7 +35,7 @@ impl Directive {
 }
 
 /// What a snapshot keeps of directives.
-pub(super) fn masked(mask: &dyn Mask, directives: &Vec<Directive>) -> Vec<Directive> {
+pub(super) fn masked(mask: &dyn Mask, directives: &[Directive]) -> Vec<Directive> {
     let keep = |directive: &Directive| match directive {
         Directive::Environment(entries) => Directive::Environment(masked_entries(mask, entries)),
         // An entry of UnsetEnvironment= may hold a value; the name is what the tool needs.
@@ -46,8 +46,8 @@ pub(super) fn masked(mask: &dyn Mask, directives: &Vec<Directive>) -> Vec<Direct
 }
 
 /// What a snapshot keeps of assignments.
-pub(super) fn masked_entries(mask: &dyn Mask, entries: &Vec<Entry>) -> Vec<Entry> {
-    mask.environ(&Environ { entries: entries.clone(), overwritten: false }).entries
+pub(super) fn masked_entries(mask: &dyn Mask, entries: &[Entry]) -> Vec<Entry> {
+    mask.environ(&Environ { entries: entries.to_vec(), overwritten: false }).entries
 }
 
 /// The directives of a unit file, in order.

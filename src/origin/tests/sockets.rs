@@ -1,0 +1,204 @@
+//! Agents, editors, buses, compositors, authority files.
+
+use super::*;
+
+const AGENT: &str = "/tmp/ssh-AbCdEf1234/agent.50";
+
+#[test]
+fn r02_an_agent_socket_that_is_gone_is_dangling() {
+    let named = login_a().named(Kind::SshAgent, AGENT, &[A]);
+    assert_eq!((named.liveness.state, named.liveness.detail.as_str()), (State::Dangling, "the path is gone"));
+    assert_eq!(named.evidence[0].source, AGENT);
+}
+
+#[test]
+fn r03_missing_dangling_and_another_logins_are_three_answers() {
+    let mut made = login_a();
+    assert_eq!(made.named(Kind::SshAgent, "", &[A]).liveness.state, State::Missing);
+    assert_eq!(made.named(Kind::SshAgent, AGENT, &[A]).liveness.state, State::Dangling);
+    made.socket(AGENT, Some(5));
+    let own = made.named(Kind::SshAgent, AGENT, &[A]);
+    assert_eq!((state(&own), own.owner.unwrap().pid), ((State::Alive, Some(true)), 50));
+    let other = made.named(Kind::SshAgent, AGENT, &["SSH_CONNECTION=127.0.0.9 1 127.0.0.1 22"]);
+    assert_eq!(state(&other), (State::Reused, Some(false)));
+    assert_eq!(other.liveness.detail, "the agent is the login's from 127.0.0.2:50001; this process was born in the one from 127.0.0.9:1");
+}
+
+#[test]
+fn a_socket_file_on_which_nothing_listens_is_refused() {
+    let mut made = login_a();
+    made.socket(AGENT, None);
+    assert_eq!(made.named(Kind::SshAgent, AGENT, &[A]).liveness.state, State::Refused);
+    made.file("/tmp/plain", "");
+    assert_eq!(made.named(Kind::SshAgent, "/tmp/plain", &[A]).liveness.state, State::Refused);
+}
+
+#[test]
+fn an_agent_of_its_own_outlives_the_login() {
+    let mut made = login_a();
+    made.hang_up(901).socket("/tmp/ssh-Zz/agent.80", Some(5));
+    made.process(81, "ssh-agent", 1, 100, "");
+    let named = made.named(Kind::SshAgent, "/tmp/ssh-Zz/agent.80", &[A]);
+    assert_eq!(named.liveness.state, State::Alive, "{named:?}");
+    assert_eq!(named.owner.unwrap().pid, 81);
+}
+
+#[test]
+fn a_forwarded_agent_of_the_new_scheme_ends_with_its_login() {
+    let path = "/home/u/.ssh/agent/s.Zk3hQ1xYt9.sshd.Ab12Cd34Ef";
+    let mut made = login_a();
+    made.socket(path, Some(5));
+    assert_eq!(state(&made.named(Kind::SshAgent, path, &[A])), (State::Alive, None));
+    made.hang_up(901);
+    assert_eq!(state(&made.named(Kind::SshAgent, path, &[A])), (State::Reused, Some(false)));
+}
+
+#[test]
+fn a_stable_link_stays_alive_and_says_where_it_leads() {
+    let mut made = login_a();
+    made.socket(AGENT, Some(5));
+    std::fs::create_dir_all(made.path("/home/u/.ssh")).unwrap();
+    std::os::unix::fs::symlink(AGENT, made.path("/home/u/.ssh/agent.sock")).unwrap();
+    let named = made.named(Kind::SshAgent, "/home/u/.ssh/agent.sock", &["SSH_CONNECTION=127.0.0.9 1 127.0.0.1 22"]);
+    assert_eq!(named.liveness.state, State::Alive);
+    assert!(named.notes.iter().any(|note| note.contains(AGENT) && note.contains("127.0.0.2:50001")), "{:?}", named.notes);
+    std::fs::remove_file(made.path(AGENT)).unwrap();
+    assert_eq!(made.named(Kind::SshAgent, "/home/u/.ssh/agent.sock", &[A]).liveness.state, State::Dangling);
+}
+
+#[test]
+fn a_restarted_server_on_a_stable_path_is_alive_with_a_note() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/gnupg/S.gpg-agent.ssh", Some(5));
+    let named = made.named(Kind::SshAgent, "/run/user/7/gnupg/S.gpg-agent.ssh", &[A]);
+    assert_eq!(named.liveness.state, State::Alive);
+    assert!(named.notes.iter().any(|note| note.contains("s younger than this process")), "{:?}", named.notes);
+}
+
+#[test]
+fn r21_any_socket_is_dangling_refused_or_alive() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/vscode-ipc-1.sock", Some(5)).socket("/run/user/7/vscode-ipc-2.sock", None);
+    let state = |path: &str| made.named(Kind::UnixSocket, path, &[]).liveness.state;
+    assert_eq!(state("/run/user/7/vscode-ipc-1.sock"), State::Alive);
+    assert_eq!(state("/run/user/7/vscode-ipc-2.sock"), State::Refused);
+    assert_eq!(state("/run/user/7/vscode-ipc-3.sock"), State::Dangling);
+    assert_eq!(state("relative.sock"), State::Unknown);
+}
+
+#[test]
+fn a_socket_bound_by_another_name_of_the_same_file_listens() {
+    let mut made = MadeUp::new();
+    made.socket("/run/docker.sock", None).unix_row("/var/run/docker.sock", 5);
+    std::fs::create_dir_all(made.path("/var")).unwrap();
+    std::os::unix::fs::symlink("/run", made.path("/var/run")).unwrap();
+    assert_eq!(made.named(Kind::SocketAddress, "unix:///run/docker.sock", &[]).liveness.state, State::Alive);
+}
+
+#[test]
+fn addresses_of_many_forms() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/pulse/native", Some(5)).unix_row("@kitty-7", 6).listens("127.0.0.1:2375", 7).listens("127.0.0.1:3128", 8);
+    made.socket("/run/user/7/pipewire-0", Some(9));
+    let state = |value: &str| made.named(Kind::SocketAddress, value, &["XDG_RUNTIME_DIR=/run/user/7"]).liveness.state;
+    for (value, expected) in [
+        ("unix:/run/user/7/pulse/native", State::Alive),
+        ("{0123}unix:/run/user/7/pulse/native tcp:elsewhere:4713", State::Alive),
+        ("/run/user/7/pulse/native", State::Alive),
+        ("/run/user/7/pulse/native:4711:1", State::Alive),
+        ("unix:@kitty-7", State::Alive),
+        ("unix:@kitty-8", State::Refused),
+        ("pipewire-0", State::Alive),
+        ("tcp://127.0.0.1:2375", State::Alive),
+        ("tcp:localhost:2376", State::Refused),
+        ("localhost:2375", State::Alive),
+        ("http://user:secret@127.0.0.1:3128/", State::Alive),
+        ("http://127.0.0.1", State::Refused),
+        ("ssh://user@elsewhere", State::Unknown),
+        ("tcp://192.0.2.1:2375", State::Unknown),
+        ("unix:///var/run/docker.sock", State::Dangling),
+        ("fd:3", State::None),
+    ] {
+        assert_eq!(state(value), expected, "{value}");
+    }
+    let proxy = made.named(Kind::SocketAddress, "http://user:secret@192.0.2.1:3128/", &[]);
+    assert!(!format!("{proxy:?}").contains("secret"), "{proxy:?}");
+}
+
+#[test]
+fn a_bus_by_path_abstract_name_or_port() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/bus", Some(5)).unix_row("@/tmp/dbus-x", 6);
+    made.process(60, "dbus-daemon", 1, 100, "").holds(60, 3, 5);
+    let named = made.named(Kind::BusAddress, "unix:path=/run/user/7/b%75s,guid=ab", &[]);
+    assert_eq!((named.liveness.state, named.owner.unwrap().pid), (State::Alive, 60));
+    let state = |value: &str| made.named(Kind::BusAddress, value, &[]).liveness.state;
+    assert_eq!(state("unix:abstract=/tmp/dbus-x"), State::Alive);
+    assert_eq!(state("unix:path=/gone;unix:abstract=/tmp/dbus-x"), State::Alive);
+    assert_eq!(state("unix:path=/gone"), State::Dangling);
+    assert_eq!(state("tcp:host=localhost,port=5"), State::Refused);
+    assert_eq!(state("autolaunch:"), State::Unknown);
+}
+
+#[test]
+fn a_wayland_name_needs_the_runtime_directory() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/wayland-1", Some(5)).socket("/run/user/7/wayland-2", None);
+    made.process(60, "weston", 1, 100, "").holds(60, 3, 5);
+    let run = "XDG_RUNTIME_DIR=/run/user/7";
+    assert_eq!(made.named(Kind::WaylandDisplay, "wayland-1", &[run]).owner.unwrap().comm, "weston");
+    let state = |value: &str, environ: &[&str]| made.named(Kind::WaylandDisplay, value, environ).liveness.state;
+    assert_eq!(state("wayland-2", &[run]), State::Refused);
+    assert_eq!(state("wayland-3", &[run]), State::Dangling);
+    assert_eq!(state("wayland-1", &[]), State::Dangling);
+    assert_eq!(state("/run/user/7/wayland-1", &[]), State::Alive);
+}
+
+#[test]
+fn waypipe_serves_one_login() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/wayland-Xy", Some(5));
+    made.process(60, "waypipe", 1, 100, "SSH_CONNECTION=127.0.0.4 1 127.0.0.1 22").holds(60, 3, 5);
+    let environ = ["XDG_RUNTIME_DIR=/run/user/7", A];
+    assert_eq!(state(&made.named(Kind::WaylandDisplay, "wayland-Xy", &environ)), (State::Reused, Some(false)));
+}
+
+#[test]
+fn an_authority_file_has_a_cookie_for_the_display_or_not() {
+    let made = MadeUp::new();
+    let cookie = "\x01\x02\x03secretcookie!";
+    let mut file = b"\x01\x00\x00\x02vm\x00\x0210\x00\x12MIT-MAGIC-COOKIE-1\x00\x10".to_vec();
+    file.extend_from_slice(cookie.as_bytes());
+    made.file("/home/u/.Xauthority", &file);
+    let named = |display: &str| made.named(Kind::XAuthority, "/home/u/.Xauthority", &[display]);
+    assert_eq!(named("DISPLAY=localhost:10.0").liveness.detail, "the file has a cookie for display 10");
+    let without = named("DISPLAY=localhost:11.0");
+    assert_eq!(
+        (without.liveness.state, without.liveness.detail.as_str()),
+        (State::Alive, "the file is there and has no cookie for display 11")
+    );
+    assert!(!format!("{without:?}").contains("secretcookie"));
+    assert_eq!(made.named(Kind::XAuthority, "/gone", &[]).liveness.state, State::Dangling);
+    assert_eq!(made.named(Kind::XAuthority, "", &[]).liveness.state, State::Dangling);
+    made.file("/home/u/text", "hello");
+    assert_eq!(made.named(Kind::XAuthority, "/home/u/text", &[]).liveness.state, State::Unknown);
+    let host = made.host();
+    let environ = Environ::parse(b"HOME=/home/u\0DISPLAY=:10");
+    let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, connect: false };
+    assert_eq!(xauthority::cookie(&carrier), Ok(xauthority::Cookie::Listed));
+}
+
+#[test]
+fn places_are_there_or_not() {
+    let made = MadeUp::new();
+    made.file("/home/u/x", "");
+    let state = |kind, value: &str| made.named(kind, value, &[]).liveness.state;
+    assert_eq!(state(Kind::Directory, "/home/u"), State::Alive);
+    assert_eq!(state(Kind::Directory, "/home/u/x"), State::Dangling);
+    assert_eq!(state(Kind::Directory, "/home/v"), State::Dangling);
+    assert_eq!(state(Kind::File, "/home/u/x"), State::Alive);
+    assert_eq!(state(Kind::File, "/home/u"), State::Dangling);
+    assert_eq!(state(Kind::RuntimeDir, "/home/u"), State::Alive);
+    assert_eq!(state(Kind::PathList, "/a:/b"), State::None);
+    assert_eq!(state(Kind::Plain, ""), State::None);
+}
