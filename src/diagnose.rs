@@ -28,7 +28,8 @@ pub fn snapshot_faults<T>(host: &Host, report: &mut Report<T>) {
             Unknown::NotCaptured => "this part is listed in the manifest and is gone; what depends on it is undetermined".to_owned(),
             other => format!("this part cannot be used: {other}; what depends on it is undetermined"),
         };
-        let evidence = Evidence { source: place.clone(), how: How::Passive, at: host.machine().taken_at(), detail: fault.reason.to_string() };
+        let evidence =
+            Evidence { source: place.clone(), how: How::Passive, at: host.machine().taken_at(), detail: fault.reason.to_string() };
         let outcome = if fault.reason == Unknown::Altered { Outcome::Confirmed } else { Outcome::Undetermined };
         let fix = "take a new snapshot, or use an untouched copy of this one".to_owned();
         report.findings.push(Finding::new(kind, outcome, place, message).evidence([evidence]).fix([fix]));

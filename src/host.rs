@@ -32,7 +32,7 @@ pub use environ::{Entry, Environ, Masked, Value};
 pub use fact::{Fact, Raw, Unknown};
 pub use files::{Document, FileKind, PathFact};
 pub use machine::Machine;
-pub use process::{Exe, Fd, Pid, Proc, ProcessKey, Stat, View};
+pub use process::{Exe, Fd, Pid, Proc, ProcessKey, ProgramKey, Stat, View};
 pub use sockets::{Net, Tcp, Unix};
 pub use terminal::Terminal;
 

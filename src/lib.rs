@@ -3,17 +3,21 @@
 //! | room | matter |
 //! |---|---|
 //! | `main.rs` | parse, dispatch, exit code |
-//! | `cli` | one file a command: its arguments, and collect → report → print |
-//! | `diagnose` | facts joined into verdicts |
-//! | `agent` | what each host is and does with environments |
+//! | [`cli`] | one file a command: its arguments, and collect → report → print |
+//! | [`diagnose`] | facts joined into verdicts |
+//! | [`agent`] | what each host is and does with environments |
 //! | [`env`] | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
-//! | `report` | the envelope and its faces |
+//! | [`report`] | the envelope and its faces |
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |
 //! | [`redact`] | what may be shown, and how |
 //! | [`host`] | facts and nothing else: live or snapshot |
+pub mod agent;
+pub mod cli;
+pub mod diagnose;
 pub mod env;
 pub mod host;
 pub mod origin;
 pub mod redact;
+pub mod report;
 pub mod verdict;

@@ -1,3 +1,7 @@
 //! Parse, dispatch, exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    whoseenv::cli::main()
+}

@@ -90,7 +90,7 @@ pub struct Carrier<'h> {
 }
 
 /// What was found out about a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     /// Its state, why, and how that is known.
     pub liveness: Liveness,
@@ -171,7 +171,7 @@ impl Named {
     }
 
     /// What would decide could not be read.
-    fn unknown(what: impl std::fmt::Display, reason: &Unknown) -> Named {
+    pub fn unknown(what: impl std::fmt::Display, reason: &Unknown) -> Named {
         Named::new(State::Unknown, format!("{what}: {reason}"))
     }
 
@@ -237,6 +237,33 @@ pub fn examine(carrier: &Carrier<'_>, kind: Kind, value: &[u8]) -> Named {
         Kind::File => place::examine(carrier, value, place::Wanted::File),
         Kind::PathList | Kind::Plain => Named::new(State::None, "it names nothing that lives"),
     }
+}
+
+/// What a value is by its form alone, where no variable's name tells: `localhost:10.0`, `unix:path=…`, `/dev/pts/3`.
+pub fn kind_of_value(value: &[u8]) -> Option<Kind> {
+    let starts = |prefix: &str| value.starts_with(prefix.as_bytes());
+    if starts("unix:path=") || starts("unix:abstract=") || starts("unix:tmpdir=") || starts("tcp:host=") || starts("autolaunch:") {
+        return Some(Kind::BusAddress);
+    }
+    if starts("unix://") || starts("tcp://") {
+        return Some(Kind::SocketAddress);
+    }
+    if ssh::Connection::parse(value).is_some() {
+        return Some(Kind::SshConnection);
+    }
+    if tmux::Place::parse(value).is_some() {
+        return Some(Kind::Tmux);
+    }
+    if starts("/dev/") {
+        return Some(Kind::Tty);
+    }
+    if starts("/") {
+        return Some(if agent_socket::Scheme::of(value) == agent_socket::Scheme::Stable { Kind::UnixSocket } else { Kind::SshAgent });
+    }
+    if starts("wayland-") {
+        return Some(Kind::WaylandDisplay);
+    }
+    display::Display::parse(value).map(|_| Kind::Display)
 }
 
 /// A span of time as a sentence gives it.

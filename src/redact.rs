@@ -45,6 +45,11 @@ macro_rules! rules {
             pub fn text(self) -> &'static str {
                 match self { $(Rule::$name => $text),* }
             }
+
+            /// Whether this word is of a rule that tells secrets, not of one that tells what nobody allowed.
+            pub fn is_secret(word: &str) -> bool {
+                [Rule::SecretName, Rule::SecretShape, Rule::Entropy].iter().any(|rule| rule.word() == word)
+            }
         }
     };
 }

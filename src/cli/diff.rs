@@ -42,7 +42,9 @@ fn page(report: &Report<Data>, same: bool, (label_a, label_b): (&str, &str)) -> 
     let mut page = Page::new();
     page.facts(0, vec![("a".to_owned(), Text::styled(Style::Strong, label_a)), ("b".to_owned(), Text::styled(Style::Strong, label_b))]);
     page.gap();
-    let telling = |row: &&Row| same || row.state != DiffState::Same || [&row.liveness_a, &row.liveness_b].into_iter().flatten().any(|l| l.state.is_broken());
+    let telling = |row: &&Row| {
+        same || row.state != DiffState::Same || [&row.liveness_a, &row.liveness_b].into_iter().flatten().any(|l| l.state.is_broken())
+    };
     let rows: Vec<&Row> = report.data.variables.iter().filter(telling).collect();
     for row in &rows {
         let name = row.name.human();

@@ -3,13 +3,13 @@
 mod demo;
 mod page;
 
+use super::start::{fingerprint_key, printer};
 use super::{Global, NarrowArgs, Start};
 use crate::agent::AgentProcess;
 use crate::diagnose::doctor;
 use crate::diagnose::subject::{Narrow, Subject, resolve};
 use crate::env::reference::Reference;
 use crate::host::Host;
-use crate::redact::FingerprintKey;
 use crate::report::{Exit, Problem};
 
 pub use page::needs_table;
@@ -28,15 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args, global: &Global) -> Exit {
-    let start = if args.demo {
-        match demo::machine() {
-            Ok(captured) => Ok(Start::with(global, Host::captured(captured), FingerprintKey::from_environment())),
-            Err(error) => Err(super::start::printer(global).problem("doctor", None, &Problem::new(Exit::Bug, format!("the demo machine: {error}")))),
-        }
-    } else {
-        Start::new("doctor", global)
-    };
-    let start = match start {
+    let start = match start(args.demo, global) {
         Ok(start) => start,
         Err(exit) => return exit,
     };
@@ -61,4 +53,13 @@ pub fn run(args: Args, global: &Global) -> Exit {
         }
         Err(reason) => start.problem("doctor", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     }
+}
+
+fn start(demo: bool, global: &Global) -> Result<Start, Exit> {
+    if !demo {
+        return Start::new("doctor", global);
+    }
+    let failed = |problem: Problem| printer(global).problem("doctor", None, &problem);
+    let captured = demo::machine().map_err(|error| failed(Problem::new(Exit::Bug, format!("the demo machine: {error}"))))?;
+    Start::with(global, Host::captured(captured), fingerprint_key().map_err(failed)?).map_err(failed)
 }

@@ -81,7 +81,10 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     for (name, meaning) in [
         ("NO_COLOR", "If set and not empty: no colour."),
         ("WHOSEENV_WIDTH", "Columns to wrap to, in place of the terminal's."),
-        ("WHOSEENV_FINGERPRINT_KEY", "Key of the fingerprints of masked values. Without it every report has a key of its own, so that fingerprints of two reports tell nothing of each other."),
+        (
+            "WHOSEENV_FINGERPRINT_KEY",
+            "Key of the fingerprints of masked values. Without it every report has a key of its own, so that fingerprints of two reports tell nothing of each other.",
+        ),
     ] {
         more.control("TP", []);
         more.text([roman(name)]);

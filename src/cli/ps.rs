@@ -36,7 +36,15 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(reason) => return start.problem("ps", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     };
     if start.printer.format == Format::Ndjson {
-        let mut head = Report { command: "ps", data: (), findings: report.findings, notes: report.notes, not_permitted: false, undetermined: false, differs: false };
+        let mut head = Report {
+            command: "ps",
+            data: (),
+            findings: report.findings,
+            notes: report.notes,
+            not_permitted: false,
+            undetermined: false,
+            differs: false,
+        };
         start.finish(&mut head);
         return start.printer.rows(start.host.machine(), &head, report.data.processes);
     }

@@ -26,7 +26,7 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 
-fn of<T: JsonSchema>() -> Schema {
+fn of<T: JsonSchema + 'static>() -> Schema {
     schema_for!(Envelope<'static, T>)
 }
 
@@ -41,7 +41,8 @@ pub fn run(args: &Args, global: &Global) -> Exit {
         }
         None => {
             let names: Vec<_> = OUTPUTS.iter().map(|(name, _)| *name).collect();
-            let problem = Problem::new(Exit::Usage, format!("no schema for {:?}", args.command)).hint(format!("One of: {}", names.join(", ")));
+            let problem =
+                Problem::new(Exit::Usage, format!("no schema for {:?}", args.command)).hint(format!("One of: {}", names.join(", ")));
             printer.problem("schema", None, &problem)
         }
     }

@@ -4,7 +4,7 @@ use super::diff::alive;
 use super::doctor::needs_table;
 use super::ps::age;
 use super::{Global, NarrowArgs, Start};
-use crate::diagnose::portrait::{self, Data, Process};
+use crate::diagnose::portrait::{self, Data, Process, SettingData};
 use crate::diagnose::subject::resolve;
 use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
@@ -26,7 +26,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     match resolve(&start.host, &args.target, &args.narrow.into()) {
-        Ok(subject) => start.print(portrait::portrait(&start.host, &start.redactor, &subject, start.connect), |report| page(report, &subject.label)),
+        Ok(subject) => {
+            start.print(portrait::portrait(&start.host, &start.redactor, &subject, start.connect), |report| page(report, &subject.label))
+        }
         Err(problem) => start.problem("show", &problem),
     }
 }
@@ -44,7 +46,8 @@ fn page(report: &Report<Data>, label: &str) -> Page {
             let argv = link.argv.iter().map(Shown::human).collect::<Vec<_>>().join(" ");
             let user = link.user.clone().unwrap_or_else(|| link.uid.to_string());
             let tty = link.tty.as_ref().map(|tty| format!(", {tty}")).unwrap_or_default();
-            let head = Text::plain(format!("{} ", link.pid)).then(Style::Strong, &link.comm).then(Style::Dim, format!(" ({user}{tty}) {argv}"));
+            let head =
+                Text::plain(format!("{} ", link.pid)).then(Style::Strong, &link.comm).then(Style::Dim, format!(" ({user}{tty}) {argv}"));
             page.hanging(2 + depth.min(8), 6 + depth.min(8), head);
         }
     }
@@ -72,12 +75,14 @@ fn page(report: &Report<Data>, label: &str) -> Page {
     }
     if !data.unit_environment.is_empty() {
         page.heading("What its unit declares");
+        let setting =
+            |setting: &Option<SettingData>| Text::plain(setting.as_ref().map(|setting| setting.value.human()).unwrap_or_default());
         let rows = data.unit_environment.iter().map(|row| {
             let live = row.live.as_ref().map_or_else(|| "not set".to_owned(), Shown::human);
             let style = if row.same == Some(false) { Style::Bad } else { Style::Plain };
-            vec![Text::plain(&row.name), Text::plain(&row.file), Text::plain(row.declared.human()), Text::styled(style, live)]
+            vec![Text::plain(row.name.human()), setting(&row.unit_file), setting(&row.drop_in), Text::styled(style, live)]
         });
-        page.table(2, vec!["NAME", "FILE", "DECLARED", "LIVE"], rows.collect());
+        page.table(2, vec!["NAME", "UNIT FILE", "DROP-IN", "LIVE"], rows.collect());
     }
     page.gap();
     for finding in &report.findings {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::start::policy;
+use super::start::{fingerprint_key, policy, printer};
 use super::{Global, Start};
 use crate::diagnose::capture::{self, Data};
+use crate::env::catalog;
 use crate::host::Host;
-use crate::redact::{FingerprintKey, Redactor};
-use crate::report::{Exit, Page, Report, Style, Text};
+use crate::report::{Exit, Page, Problem, Report, Style, Text};
 
 /// Capture what every command looks at, for --from
 ///
@@ -24,16 +24,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args, global: &Global) -> Exit {
-    let start = if global.from.is_some() {
-        match Start::new("snapshot", global) {
-            Ok(start) => start,
-            Err(exit) => return exit,
-        }
-    } else {
-        // What is kept of a value and what is said of it must have one fingerprint.
-        let key = FingerprintKey::from_environment();
-        let mask = Redactor::new(key.clone(), policy(global));
-        Start::with(global, Host::recording(Box::new(mask)), key)
+    let start = match start(global) {
+        Ok(start) => start,
+        Err(exit) => return exit,
     };
     let query = capture::Query { pids: args.pid, connect: start.connect, anonymize: global.anonymize };
     match capture::capture(&start.host, &start.redactor, &args.dir, &query) {
@@ -42,10 +35,27 @@ pub fn run(args: Args, global: &Global) -> Exit {
     }
 }
 
+fn start(global: &Global) -> Result<Start, Exit> {
+    if global.from.is_some() {
+        return Start::new("snapshot", global);
+    }
+    let failed = |problem: Problem| printer(global).problem("snapshot", None, &problem);
+    // What is kept of a value and what is said of it must have one fingerprint.
+    let key = fingerprint_key().map_err(failed)?;
+    let mask = catalog::redactor(key.clone(), policy(global));
+    Start::with(global, Host::recording(Box::new(mask)), key).map_err(failed)
+}
+
 fn page(report: &Report<Data>) -> Page {
     let data = &report.data;
     let mut page = Page::new();
-    page.line(0, format!("{}: {} processes, {} of them of agents; {} facts in {} files.", data.dir, data.processes, data.agents, data.facts, data.files));
+    page.line(
+        0,
+        format!(
+            "{}: {} processes, {} of them of agents; {} facts in {} files.",
+            data.dir, data.processes, data.agents, data.facts, data.files
+        ),
+    );
     page.line(0, Text::plain("Ask it: ").then(Style::Code, format!("whoseenv --from {} doctor", data.dir)));
     for note in &report.notes {
         page.hanging(0, 2, Text::styled(Style::Dim, note));

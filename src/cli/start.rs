@@ -1,7 +1,12 @@
 //! What every command starts with: the machine to ask, the printer, the rules for what may be shown.
 
+use std::path::{Path, PathBuf};
+
+use crate::agent::Catalog;
+use crate::diagnose::{pseudonyms, snapshot_faults};
+use crate::env::catalog;
 use crate::host::Host;
-use crate::host::snapshot::Captured;
+use crate::host::snapshot::{Captured, SnapshotError};
 use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
 use crate::report::{Exit, Page, Printer, Problem, Report};
 
@@ -24,40 +29,41 @@ pub struct Start {
 
 impl Start {
     /// Opens the machine or the snapshot that the options name.
+    ///
+    /// # Errors
+    /// When there is no such snapshot, or a user file cannot be used; it was said then, and this is the exit code.
     pub fn new(command: &'static str, global: &Global) -> Result<Start, Exit> {
-        match &global.from {
-            None => Ok(Start::with(global, Host::live(), FingerprintKey::from_environment())),
-            Some(dir) => match Captured::open(dir) {
-                Ok(captured) => Ok(Start::with(global, Host::captured(captured), FingerprintKey::from_environment())),
-                Err(error) => {
-                    let exit = match &error {
-                        crate::host::snapshot::SnapshotError::Open(source) if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
-                        _ => Exit::Io,
-                    };
-                    let problem = Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR");
-                    Err(printer(global).problem(command, None, &problem))
-                }
-            },
-        }
+        let failed = |problem: Problem| printer(global).problem(command, None, &problem);
+        let host = match &global.from {
+            Some(dir) => Host::captured(Captured::open(dir).map_err(|error| failed(unusable(dir, &error)))?),
+            None => Host::live(),
+        };
+        Start::with(global, host, fingerprint_key().map_err(failed)?).map_err(failed)
     }
 
-    /// The same, on a machine that is at hand already.
-    pub fn with(global: &Global, host: Host, key: FingerprintKey) -> Start {
+    /// The same, on a machine that is at hand already. The user's own catalogues count on a live machine alone.
+    ///
+    /// # Errors
+    /// When a user file cannot be used.
+    pub fn with(global: &Global, host: Host, key: FingerprintKey) -> Result<Start, Problem> {
+        if !host.is_captured() {
+            user_catalogues()?;
+        }
         let mut printer = printer(global);
         if global.anonymize {
-            printer.rewrite(crate::diagnose::pseudonyms::rewriter(&host));
+            printer.rewrite(pseudonyms::rewriter(&host));
         }
-        Start {
+        Ok(Start {
             host,
             printer,
-            redactor: Redactor::new(key, policy(global)),
+            redactor: catalog::redactor(key, policy(global)),
             verbose: global.verbose,
             connect: global.connect,
             ignore: global.ignore.clone(),
-        }
+        })
     }
 
-    /// Prints a report: ignored findings left out, what is wrong with the snapshot itself put first.
+    /// Prints a report: ignored findings left out, what is wrong with the snapshot itself added.
     pub fn print<T: serde::Serialize>(&self, mut report: Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
         self.finish(&mut report);
         self.printer.report(self.host.machine(), &report, page)
@@ -65,7 +71,7 @@ impl Start {
 
     /// What [`Start::print`] does before it prints.
     pub fn finish<T>(&self, report: &mut Report<T>) {
-        crate::diagnose::snapshot_faults(&self.host, report);
+        snapshot_faults(&self.host, report);
         report.findings.retain(|finding| !self.ignore.contains(&finding.id));
     }
 
@@ -73,6 +79,14 @@ impl Start {
     pub fn problem(&self, command: &str, problem: &Problem) -> Exit {
         self.printer.problem(command, Some(self.host.machine()), problem)
     }
+}
+
+fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
+    let exit = match error {
+        SnapshotError::Open(source) if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
+        _ => Exit::Io,
+    };
+    Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR")
 }
 
 /// What the options let be shown.
@@ -83,4 +97,52 @@ pub fn policy(global: &Global) -> ShowPolicy {
 /// The printer that the options ask for.
 pub fn printer(global: &Global) -> Printer {
     Printer::new(global.format(), global.colour(), global.quiet, global.fail_on())
+}
+
+/// The key of this report's fingerprints: the one in `WHOSEENV_FINGERPRINT_KEY`, else one that nobody will see again.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn fingerprint_key() -> Result<FingerprintKey, Problem> {
+    use std::os::unix::ffi::OsStrExt;
+    match std::env::var_os("WHOSEENV_FINGERPRINT_KEY") {
+        Some(text) if !text.is_empty() => Ok(FingerprintKey::from_text(text.as_bytes())),
+        _ => FingerprintKey::random().map_err(|error| Problem::new(Exit::Io, format!("no randomness for a key: {error}"))),
+    }
+}
+
+/// Puts `variables.toml` and `agents.toml` of the user on top of the built-in catalogues.
+fn user_catalogues() -> Result<(), Problem> {
+    let unusable = |path: &Path, error: String| {
+        Problem::new(Exit::Usage, format!("{}: {error}", path.display()))
+            .hint("Mend it or move it away; the tables it adds to are in the man page.")
+    };
+    if let Some((path, text)) = user_file("variables.toml")? {
+        let merged = catalog::built_in().merge(&text).map_err(|error| unusable(&path, error.to_string()))?;
+        // A catalogue is in force already only when this was done before.
+        let _ = catalog::put_in_force(merged);
+    }
+    if let Some((path, text)) = user_file("agents.toml")? {
+        let user = Catalog::parse(&text).map_err(|error| unusable(&path, error.to_string()))?;
+        let _ = Catalog::builtin().merged(user).put_in_force();
+    }
+    Ok(())
+}
+
+fn user_file(name: &str) -> Result<Option<(PathBuf, String)>, Problem> {
+    let filled = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let Some(config) = filled("XDG_CONFIG_HOME").or_else(|| Some(filled("HOME")?.join(".config"))) else { return Ok(None) };
+    let path = config.join("whoseenv").join(name);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory | std::io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Problem::new(Exit::Io, format!("{}: {error}", path.display()))),
+    }
 }

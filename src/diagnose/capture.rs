@@ -48,9 +48,12 @@ pub struct Query {
 /// # Errors
 /// When the directory exists or cannot be written, or a process that was asked for is not there.
 pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> Result<Report<Data>, Problem> {
-    let recorder = host.recorder().ok_or_else(|| Problem::new(Exit::Usage, "a snapshot of a snapshot is a copy of its directory").hint(format!("cp -a DIR {}", dir.display())))?;
+    let recorder = host.recorder().ok_or_else(|| {
+        Problem::new(Exit::Usage, "a snapshot of a snapshot is a copy of its directory").hint(format!("cp -a DIR {}", dir.display()))
+    })?;
     if dir.symlink_metadata().is_ok() {
-        return Err(Problem::new(Exit::Usage, format!("{} exists already", dir.display())).hint("Name a directory that is not there: a snapshot is never mixed with another."));
+        return Err(Problem::new(Exit::Usage, format!("{} exists already", dir.display()))
+            .hint("Name a directory that is not there: a snapshot is never mixed with another."));
     }
     let failed = |error: String| Problem::new(Exit::Io, error);
     let terminal = Subject::terminal(host);
@@ -59,7 +62,8 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
     portrait::portrait(host, redactor, &terminal, query.connect);
     if query.pids.is_empty() {
-        roster::list(host, &roster::Query { all: true, names: true, narrow: Narrow::default() }).map_err(|error| failed(format!("/proc: {error}")))?;
+        roster::list(host, &roster::Query { all: true, names: true, narrow: Narrow::default() })
+            .map_err(|error| failed(format!("/proc: {error}")))?;
     }
     for &pid in &keep {
         let Ok(stat) = host.process(pid).stat() else { continue };

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::env::catalog::{self, Class};
 use crate::env::diff::{self, State};
+use crate::env::{Class, catalog};
 use crate::host::{Environ, Host, Unknown};
 use crate::redact::Redactor;
 use crate::report::Report;
@@ -60,14 +60,18 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
         match &subject.environ {
             Err(Unknown::NotPermitted) => {
                 report.not_permitted = true;
-                report.notes.push(format!("the environment of {} may not be read from this account; ask as its user or as root", subject.label));
+                report
+                    .notes
+                    .push(format!("the environment of {} may not be read from this account; ask as its user or as root", subject.label));
             }
             Err(reason) => {
                 report.undetermined = true;
                 report.notes.push(format!("the environment of {} could not be read: {reason}", subject.label));
             }
             Ok(environ) if environ.overwritten => {
-                report.notes.push(format!("{} wrote over its environment block: what it was started with can no longer be read", subject.label));
+                report
+                    .notes
+                    .push(format!("{} wrote over its environment block: what it was started with can no longer be read", subject.label));
             }
             Ok(_) => {}
         }
@@ -92,10 +96,10 @@ pub fn rows(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, connect:
             Row {
                 state: difference.state,
                 class: catalog::lookup(name).class,
-                a: difference.a.as_ref().and_then(|entry| Some(Shown::of(redactor, name, entry.value.as_ref()?))),
-                b: difference.b.as_ref().and_then(|entry| Some(Shown::of(redactor, name, entry.value.as_ref()?))),
-                liveness_a: difference.a.as_ref().and_then(|entry| judge(&carrier_a, redactor, entry)).map(|named| named.liveness),
-                liveness_b: difference.b.as_ref().and_then(|entry| judge(&carrier_b, redactor, entry)).map(|named| named.liveness),
+                a: difference.a.as_ref().map(|value| Shown::of(redactor, name, value)),
+                b: difference.b.as_ref().map(|value| Shown::of(redactor, name, value)),
+                liveness_a: difference.a.as_ref().and_then(|value| judge(&carrier_a, redactor, name, value)).map(|named| named.liveness),
+                liveness_b: difference.b.as_ref().and_then(|value| judge(&carrier_b, redactor, name, value)).map(|named| named.liveness),
                 name: Name::of(name),
             }
         })

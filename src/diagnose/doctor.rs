@@ -3,13 +3,14 @@
 pub mod inheritance;
 pub mod needs;
 pub mod points;
+pub mod registration;
 pub mod search;
 pub mod service;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::agent::{self, AgentProcess, Registration, Role};
+use crate::agent::{self, AgentProcess, Catalog, Mode, Role, opencode};
 use crate::host::machine::rfc3339;
 use crate::host::{Fact, Host, Pid, Unknown};
 use crate::origin::{self, Birth, Kind};
@@ -17,6 +18,8 @@ use crate::redact::Redactor;
 use crate::report::Report;
 use crate::verdict::registry::DAEMON_UNREADABLE;
 use crate::verdict::{Finding, Liveness, Outcome};
+
+use crate::env::reference::Reference;
 
 use super::contrast;
 use super::subject::{Subject, SubjectData};
@@ -54,7 +57,7 @@ pub struct Daemon {
     pub agent: String,
     /// How it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
+    pub mode: Option<Mode>,
     /// Version of the product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_version: Option<String>,
@@ -80,7 +83,7 @@ pub struct Daemon {
     pub path: Option<search::PathReport>,
     /// The file that clients find it by.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub registration: Option<Registration>,
+    pub registration: Option<registration::Data>,
     /// Processes below it, with the secrets that reach them.
     pub children: Vec<inheritance::Child>,
 }
@@ -112,35 +115,45 @@ pub struct Other {
 ///
 /// # Errors
 /// When the processes of the machine cannot be listed.
-pub fn examine(host: &Host, redactor: &Redactor, terminal: &Subject, wanted: impl Fn(&AgentProcess) -> bool, connect: bool) -> Fact<Report<Data>> {
+pub fn examine(
+    host: &Host,
+    redactor: &Redactor,
+    terminal: &Subject,
+    wanted: impl Fn(&AgentProcess) -> bool,
+    connect: bool,
+) -> Fact<Report<Data>> {
     let agents = agent::discover(host)?;
     let terminal_carrier = terminal.carrier(host, connect);
     let points = points::of(&terminal_carrier, redactor);
-    let mut findings = points::terminal_findings(terminal, &points);
+    let mut findings = points::terminal_findings(host, terminal, &points);
+    // A registration that names no process of the agent belongs to no daemon below.
+    let orphans = opencode::registrations(host, &agents).into_iter().filter(|registration| {
+        agents.iter().all(|agent| agent.registration.as_ref().is_none_or(|attached| attached.path != registration.path))
+    });
+    findings.extend(orphans.flat_map(|registration| registration.findings(host)));
     let (mut daemons, mut others) = (Vec::new(), Vec::new());
     let mut not_permitted = false;
-    for agent in agents {
-        if !wanted(&agent) {
+    for agent in &agents {
+        if !wanted(agent) {
             continue;
         }
         if agent.role != Role::Daemon {
-            others.push(Other { pid: agent.stat.pid, agent: agent.agent.to_string(), role: agent.role });
+            others.push(Other { pid: agent.stat.pid, agent: agent.agent.clone(), role: agent.role });
             continue;
         }
-        let subject = Subject::process(host, crate::env::reference::Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent));
+        let subject = Subject::process(host, Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent.clone()));
         not_permitted |= subject.environ.as_ref().err() == Some(&Unknown::NotPermitted);
-        let (daemon, found) = daemon(host, redactor, &subject, terminal, &points, connect);
+        let (daemon, found) = daemon(host, redactor, agent, &subject, terminal, &points, connect);
         daemons.push(daemon);
         findings.extend(found);
     }
-    findings.extend(agent::stale_registrations(host));
     let data = Data {
         terminal: terminal.data(host),
         terminal_variables: points.iter().map(|point| point.data(redactor)).collect(),
         terminal_needs: if terminal.environ.is_ok() { needs::of(&terminal_carrier, redactor) } else { Vec::new() },
         daemons,
         others,
-        looked_for: agent::looked_for(),
+        looked_for: Catalog::in_force().agents().iter().map(|agent| agent.id.clone()).collect(),
     };
     let mut report = Report::new("doctor", data);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -154,18 +167,26 @@ pub fn examine(host: &Host, redactor: &Redactor, terminal: &Subject, wanted: imp
     Ok(report)
 }
 
-fn daemon(host: &Host, redactor: &Redactor, subject: &Subject, terminal: &Subject, points: &[points::Judged], connect: bool) -> (Daemon, Vec<Finding>) {
-    let (Some(stat), Some(agent)) = (&subject.stat, &subject.agent) else { unreachable!("a daemon is a process of an agent") };
+fn daemon(
+    host: &Host,
+    redactor: &Redactor,
+    agent: &AgentProcess,
+    subject: &Subject,
+    terminal: &Subject,
+    points: &[points::Judged],
+    connect: bool,
+) -> (Daemon, Vec<Finding>) {
+    let stat = &agent.stat;
     let carrier = subject.carrier(host, connect);
     let terminal_carrier = terminal.carrier(host, connect);
-    let mut findings = agent.findings.clone();
+    let mut findings = agent::agent(&agent.agent).findings(host, agent);
     let mut daemon = Daemon {
         pid: stat.pid,
         start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
         age_ms: host.machine().age_ms(stat.start_ticks),
         comm: stat.comm.lossy().into_owned(),
-        agent: agent.agent.to_string(),
-        mode: agent.mode.clone(),
+        agent: agent.agent.clone(),
+        mode: agent.mode,
         product_version: agent.product_version.clone(),
         uid: stat.euid,
         user: host.user_name(stat.euid),
@@ -175,7 +196,7 @@ fn daemon(host: &Host, redactor: &Redactor, subject: &Subject, terminal: &Subjec
         variables: Vec::new(),
         needs: Vec::new(),
         path: None,
-        registration: agent.registration.clone(),
+        registration: agent.registration.as_ref().map(registration::Data::of),
         children: Vec::new(),
     };
     match &subject.environ {
@@ -190,14 +211,16 @@ fn daemon(host: &Host, redactor: &Redactor, subject: &Subject, terminal: &Subjec
             });
         }
         Ok(environ) => {
-            daemon.birth_connection = subject.birth.ssh_connection.as_ref().map(|connection| {
-                origin::examine(&carrier, Kind::SshConnection, connection.as_bytes()).liveness
-            });
+            daemon.birth_connection = subject
+                .birth
+                .ssh_connection
+                .as_ref()
+                .map(|connection| origin::examine(&carrier, Kind::SshConnection, connection.as_bytes()).liveness);
             daemon.variables = contrast::rows(host, redactor, subject, terminal, connect).into_iter().filter(points::is_telling).collect();
             daemon.needs = needs::of(&carrier, redactor);
-            findings.extend(points::daemon_findings(subject, &points::of(&carrier, redactor), terminal, points));
-            findings.extend(inheritance::findings(&carrier, subject, environ, terminal));
-            let (path, found) = service::path(subject, &carrier, terminal, &terminal_carrier);
+            findings.extend(points::daemon_findings(host, subject, &points::of(&carrier, redactor), terminal, points));
+            findings.extend(inheritance::findings(host, &carrier, subject, environ, terminal));
+            let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier);
             daemon.path = path;
             findings.extend(found);
             findings.extend(service::needs(subject, &carrier, &daemon.needs, &needs::of(&terminal_carrier, redactor)));

@@ -57,13 +57,12 @@ pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, c
             Ok(environ) => environ,
             Err(reason) => return Ok(unreadable(host, query, subject, reason)),
         };
-        let entry = environ.entries.iter().find(|entry| entry.name.as_bytes() == query.as_bytes() && entry.value.is_some());
-        let Some((entry, value)) = entry.and_then(|entry| Some((entry, entry.value.as_ref()?))) else {
+        let Some(value) = environ.get(query) else {
             return Err(Problem::new(Exit::NotFound, format!("{query} is not set in {}", subject.label))
                 .hint(format!("See what is: whoseenv show {}", subject.reference)));
         };
         let kind = kind_of(query.as_bytes(), value.clear());
-        let named = judge(&carrier, redactor, entry).unwrap_or_else(|| lives_not(query));
+        let named = judge(&carrier, redactor, query.as_bytes(), value).unwrap_or_else(|| lives_not(query));
         (Some(query.to_owned()), kind, Shown::of(redactor, query.as_bytes(), value), named)
     } else {
         let kind = origin::kind_of_value(query.as_bytes()).ok_or_else(|| {
@@ -93,17 +92,12 @@ pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, c
 
 fn is_name(query: &str) -> bool {
     let mut bytes = query.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_') && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn lives_not(query: &str) -> Named {
-    Named {
-        liveness: Liveness::passive(State::None, format!("{query} names nothing that lives")),
-        owner: None,
-        same_connection: None,
-        evidence: Vec::new(),
-        notes: Vec::new(),
-    }
+    Named::new(State::None, format!("{query} names nothing that lives"))
 }
 
 /// A value typed by the person is judged for showing as the variable that usually carries it.

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::agent::Role;
 use crate::host::machine::rfc3339;
-use crate::host::{Host, Pid, Stat, Unknown};
+use crate::host::{Environ, Host, Pid, Raw, Stat, Unknown, Value};
 use crate::origin::Birth;
-use crate::origin::unit::{self, UnitVariable};
+use crate::origin::unit::{self, Columns, Setting};
 use crate::redact::Redactor;
 use crate::report::Report;
 use crate::verdict::registry::{DAEMON_UNREADABLE, ENVIRON_OVERWRITTEN};
@@ -15,7 +15,7 @@ use crate::verdict::{Finding, Outcome};
 
 use super::doctor::needs::{self, Need};
 use super::subject::Subject;
-use super::values::{Shown, Variable, variable};
+use super::values::{Name, Shown, Variable, variable};
 
 /// The answer of `show`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -105,20 +105,42 @@ pub struct Link {
     pub start_time: String,
 }
 
-/// A variable that the unit declares.
+/// A variable that the unit's files speak of, beside what the process has: unit file, drop-in, live.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UnitRow {
     /// The variable.
-    pub name: String,
-    /// The file that decides: the unit, a drop-in, an environment file.
-    pub file: String,
-    /// What it sets.
-    pub declared: Shown,
+    #[serde(flatten)]
+    pub name: Name,
+    /// What the unit file alone sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_file: Option<SettingData>,
+    /// What the last drop-in that sets it sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drop_in: Option<SettingData>,
+    /// What all files together set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declared: Option<SettingData>,
+    /// The file that takes it away (UnsetEnvironment=).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unset_by: Option<String>,
+    /// The file that hands on the manager's own (PassEnvironment=).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_by: Option<String>,
     /// What the process has; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Shown>,
-    /// Whether the two are equal; null where one could not be read.
+    /// Whether the process has what the files set; null where they set nothing, or one could not be read.
     pub same: Option<bool>,
+}
+
+/// A value, and the file that gives it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SettingData {
+    /// The file.
+    pub source: String,
+    /// The value.
+    #[serde(flatten)]
+    pub value: Shown,
 }
 
 /// Looks at one subject from all sides.
@@ -171,7 +193,7 @@ fn process(host: &Host, subject: &Subject, stat: &Stat) -> Process {
         age_ms: machine.age_ms(stat.start_ticks),
         comm: stat.comm.lossy().into_owned(),
         state: stat.state,
-        agent: subject.agent.as_ref().map(|agent| agent.agent.to_string()),
+        agent: subject.agent.as_ref().map(|agent| agent.agent.clone()),
         role: subject.agent.as_ref().map_or(Role::Other, |agent| agent.role),
         product_version: subject.agent.as_ref().and_then(|agent| agent.product_version.clone()),
         session_id: subject.agent.as_ref().and_then(|agent| agent.session_id.clone()),
@@ -190,7 +212,7 @@ fn link(host: &Host, redactor: &Redactor, stat: &Stat) -> Link {
         pid: stat.pid,
         ppid: stat.ppid,
         comm: stat.comm.lossy().into_owned(),
-        argv: redactor.argv(&argv).iter().map(Shown::judged).collect(),
+        argv: redactor.arguments(&argv).iter().map(Shown::judged).collect(),
         uid: stat.euid,
         user: host.user_name(stat.euid),
         session: stat.session,
@@ -201,18 +223,32 @@ fn link(host: &Host, redactor: &Redactor, stat: &Stat) -> Link {
 
 fn unit_rows(host: &Host, redactor: &Redactor, subject: &Subject) -> Vec<UnitRow> {
     let (Some(stat), Ok(environ)) = (&subject.stat, &subject.environ) else { return Vec::new() };
-    let declared = unit::declared(host, stat, &subject.birth);
-    declared.iter().map(|variable| unit_row(redactor, environ, variable)).collect()
+    let Some((name, manager)) = unit::of_process(&host.process(stat.pid), environ.filled("HOME")) else { return Vec::new() };
+    let Ok(declared) = unit::declared(host, &name, &manager) else { return Vec::new() };
+    declared.names().iter().filter_map(|name| Some(unit_row(redactor, environ, name, declared.columns(name.as_str()?)))).collect()
 }
 
-fn unit_row(redactor: &Redactor, environ: &crate::host::Environ, variable: &UnitVariable) -> UnitRow {
-    let name = variable.name.as_bytes();
-    let live = environ.get(&variable.name);
+fn unit_row(redactor: &Redactor, environ: &Environ, name: &Raw, columns: Columns) -> UnitRow {
+    let name = name.as_bytes();
+    let live = std::str::from_utf8(name).ok().and_then(|name| environ.get(name));
+    let data = |setting: &Setting| SettingData { source: setting.source.clone(), value: Shown::of(redactor, name, &setting.value) };
     UnitRow {
-        name: variable.name.clone(),
-        file: variable.file.clone(),
-        declared: Shown::of(redactor, name, &variable.value),
+        name: Name::of(name),
+        same: columns.declared.as_ref().and_then(|declared| equal(&declared.value, live)),
+        unit_file: columns.unit_file.as_ref().map(data),
+        drop_in: columns.drop_in.as_ref().map(data),
+        declared: columns.declared.as_ref().map(data),
+        unset_by: columns.unset_by,
+        passed_by: columns.passed_by,
         live: live.map(|value| Shown::of(redactor, name, value)),
-        same: variable.value.clear().map(|declared| live.and_then(|live| live.clear()) == Some(declared)),
+    }
+}
+
+/// Whether a declared value is the live one, where both are known.
+pub fn equal(declared: &Value, live: Option<&Value>) -> Option<bool> {
+    match (declared, live) {
+        (_, None) => Some(false),
+        (Value::Masked(declared), Some(Value::Masked(live))) => Some(declared.fingerprint == live.fingerprint),
+        (declared, Some(live)) => Some(declared.clear()? == live.clear()?),
     }
 }

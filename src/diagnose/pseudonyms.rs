@@ -1,7 +1,5 @@
 //! `--anonymize`: which names of a machine are a person's, for [`crate::redact::anonymize`].
 
-use std::sync::Mutex;
-
 use serde_json::Value;
 
 use crate::host::Host;
@@ -14,12 +12,12 @@ const NOBODY: u32 = 65_534;
 
 /// A rewriter for JSON values, with the names of this machine learned.
 pub fn rewriter(host: &Host) -> Box<dyn Fn(&mut Value)> {
-    let anonymizer = Mutex::new(learn(host));
-    Box::new(move |value| anonymizer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).rewrite(value))
+    let anonymizer = learn(host);
+    Box::new(move |value| anonymizer.json(value))
 }
 
 fn learn(host: &Host) -> Anonymizer {
-    let mut anonymizer = Anonymizer::default();
+    let mut anonymizer = Anonymizer::new();
     anonymizer.learn_host(&host.machine().hostname);
     for (uid, name) in host.users() {
         if uid >= FIRST_PERSON && uid != NOBODY {

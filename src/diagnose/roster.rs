@@ -1,11 +1,13 @@
 //! `ps`: which agent processes run, who started each, from where, how long ago.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::agent::{Recogniser, Role};
+use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
-use crate::host::{Environ, Fact, Host, Pid, Proc, Stat, Unknown};
+use crate::host::{Environ, Exe, Fact, Host, Pid, Proc, Stat, Unknown};
 use crate::origin::{Birth, birth};
 use crate::report::Report;
 
@@ -36,7 +38,7 @@ pub struct Row {
     pub role: Role,
     /// How it runs: service, foreground, standalone, tui, …
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
+    pub mode: Option<Mode>,
     /// Version of the product, from the program itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_version: Option<String>,
@@ -80,10 +82,24 @@ pub struct Query {
 /// When the list of processes cannot be read at all.
 pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
     let recogniser = Recogniser::new(host);
-    let mut processes = host.scan(|process| row(host, process, &recogniser, query))?;
-    let mut users = std::collections::HashMap::new();
-    for row in &mut processes {
-        row.user = users.entry(row.uid).or_insert_with(|| host.user_name(row.uid)).clone();
+    let scanned = host.scan(|process| {
+        let stat = process.stat().ok()?;
+        let exe = process.exe();
+        let look = recogniser.look(process, &stat, &exe);
+        let born = query.all.then(|| born(host, process, &stat, query.names));
+        Some(((stat, look), (exe, born)))
+    })?;
+    let (looks, rest): (Vec<(Stat, Look)>, Vec<_>) = scanned.into_iter().unzip();
+    let seen = recogniser.relate(&looks);
+    let mut users = HashMap::new();
+    let mut processes = Vec::new();
+    for (((stat, look), (exe, born)), seen) in looks.into_iter().zip(rest).zip(seen) {
+        if !query.all && seen.is_none() || !query.narrow.admits(host, &stat, seen.as_ref().map_or("", |seen| &seen.agent)) {
+            continue;
+        }
+        let born = born.unwrap_or_else(|| self::born(host, &host.process(stat.pid), &stat, query.names));
+        let user = users.entry(stat.euid).or_insert_with(|| host.user_name(stat.euid)).clone();
+        processes.push(row(host, stat, look, &exe, seen, born, user));
     }
     let mut report = Report::new("ps", Data { processes });
     let hidden = report.data.processes.iter().filter(|row| row.unreadable.is_some()).count();
@@ -94,24 +110,14 @@ pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
     Ok(report)
 }
 
-fn row(host: &Host, process: &Proc<'_>, recogniser: &Recogniser<'_>, query: &Query) -> Option<Row> {
-    let stat = process.stat().ok()?;
-    let exe = process.exe();
-    let found = recogniser.look(process, &stat, &exe);
-    if !query.all && found.is_none() {
-        return None;
-    }
-    let agent = found.as_ref().map(|found| found.agent.to_string());
-    if !query.narrow.admits(host, &stat, agent.as_deref().unwrap_or_default()) {
-        return None;
-    }
-    let (birth, names, unreadable) = born(host, process, &stat, query.names);
+fn row(host: &Host, stat: Stat, look: Look, exe: &Fact<Exe>, seen: Option<Seen>, born: Born, user: Option<String>) -> Row {
     let machine = host.machine();
-    let (role, mode, product_version, session_id) = match found {
-        Some(found) => (found.role, found.mode, found.product_version, found.session_id),
-        None => (Role::Other, None, None, None),
+    let product_version = look.identity.ok().flatten().and_then(|identity| identity.version);
+    let (agent, role, mode, session_id) = match seen {
+        Some(seen) => (Some(seen.agent), seen.role, seen.mode, seen.session_id),
+        None => (None, Role::Other, None, None),
     };
-    Some(Row {
+    Row {
         pid: stat.pid,
         start_time: rfc3339(machine.started_ms(stat.start_ticks)),
         start_ticks: stat.start_ticks,
@@ -121,40 +127,44 @@ fn row(host: &Host, process: &Proc<'_>, recogniser: &Recogniser<'_>, query: &Que
         mode,
         product_version,
         uid: stat.euid,
-        user: None,
-        exe: exe.ok().map(|exe| String::from_utf8_lossy(&exe.shown()).into_owned()),
+        user,
+        exe: exe.as_ref().ok().map(|exe| String::from_utf8_lossy(&exe.shown()).into_owned()),
         session_id,
         age_ms: machine.age_ms(stat.start_ticks),
-        birth,
-        names,
-        unreadable,
-    })
+        birth: born.birth,
+        names: born.names,
+        unreadable: born.unreadable,
+    }
 }
 
-fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> (Birth, Option<Vec<Name>>, Option<String>) {
+/// What the environment and the control groups of a process tell.
+struct Born {
+    birth: Birth,
+    names: Option<Vec<Name>>,
+    unreadable: Option<String>,
+}
+
+fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
-        return (Birth::default(), names.then(Vec::new), None);
+        return Born { birth: Birth::default(), names: names.then(Vec::new), unreadable: None };
     }
     let read = if host.reads_blocks() {
-        let look = |block: &[u8]| {
-            let cgroup = |cgroup: &[u8]| birth::from_raw(block, cgroup, stat);
-            let born = process.cgroup_block(cgroup).unwrap_or_else(|_| birth::from_raw(block, b"", stat));
-            (born, names.then(|| names_in(block)))
-        };
-        process.environ_block(look)
+        process.environ_block(|block| {
+            let birth = process.cgroup_block(|cgroup| birth::from_raw(block, cgroup, stat));
+            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(block)))
+        })
     } else {
         process.environ().map(|environ: Environ| {
-            let cgroup = process.cgroup().unwrap_or_default();
-            let listed = names.then(|| environ.entries.iter().filter(|entry| entry.value.is_some()).map(|entry| Name::of(entry.name.as_bytes())).collect());
-            (birth::from_environ(&environ, cgroup.as_bytes(), Some(stat)), listed)
+            let named = environ.entries.iter().filter(|entry| entry.value.is_some() && !entry.name.as_bytes().is_empty());
+            let listed = names.then(|| named.map(|entry| Name::of(entry.name.as_bytes())).collect());
+            (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
     match read {
-        Ok((birth, names)) => (birth, names, None),
+        Ok((birth, names)) => Born { birth, names, unreadable: None },
         Err(reason) => {
-            let cgroup = process.cgroup().unwrap_or_default();
             let unreadable = if reason == Unknown::Gone { None } else { Some(reason.to_string()) };
-            (birth::from_raw(b"", cgroup.as_bytes(), stat), None, unreadable)
+            Born { birth: birth::birth(host, process, stat, None), names: None, unreadable }
         }
     }
 }

@@ -1,18 +1,19 @@
 //! An environment reference made into something to look at: which process, whose environment, seen from where.
 
+use std::ffi::OsString;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::agent::{self, AgentProcess};
+use crate::agent::{self, AgentProcess, Fix};
 use crate::env::reference::Reference;
+use crate::host::command::Layer;
 use crate::host::environ::Environ;
 use crate::host::machine::rfc3339;
 use crate::host::snapshot::Captured;
-use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, View};
-use crate::origin::{self, Birth, Carrier};
+use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, Value, View};
+use crate::origin::{Birth, Carrier, birth, tmux};
 use crate::report::{Exit, Problem};
-
-use super::values::called;
 
 /// What narrows a name that fits several processes.
 #[derive(Clone, Debug, Default)]
@@ -28,9 +29,8 @@ pub struct Narrow {
 impl Narrow {
     /// Whether a process passes.
     pub fn admits(&self, host: &Host, stat: &Stat, agent: &str) -> bool {
-        let user = self.user.as_ref().is_none_or(|user| {
-            user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user)
-        });
+        let user =
+            self.user.as_ref().is_none_or(|user| user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user));
         user && self.pid.is_none_or(|pid| pid == stat.pid) && self.agent.as_ref().is_none_or(|name| name == agent)
     }
 }
@@ -100,12 +100,17 @@ impl Subject {
             pid: self.stat.as_ref().map(|stat| stat.pid),
             start_time: self.stat.as_ref().map(|stat| rfc3339(host.machine().started_ms(stat.start_ticks))),
             comm: self.stat.as_ref().map(|stat| stat.comm.lossy().into_owned()),
-            agent: self.agent.as_ref().map(|agent| agent.agent.to_string()),
+            agent: self.agent.as_ref().map(|agent| agent.agent.clone()),
             user: self.stat.as_ref().and_then(|stat| host.user_name(stat.euid)),
             source: self.source.clone(),
             unreadable: self.environ.as_ref().err().map(ToString::to_string),
             birth: self.birth.clone(),
         }
+    }
+
+    /// Lines that repair it, where it is an agent's process.
+    pub fn fix(&self, host: &Host, fix: &Fix<'_>) -> Vec<String> {
+        self.agent.as_ref().map(|process| agent::agent(&process.agent).fix(host, process, fix)).unwrap_or_default()
     }
 
     /// The carrier of its values; of none, where the environment could not be read.
@@ -122,9 +127,7 @@ impl Subject {
     /// The terminal that the tool was started from.
     pub fn terminal(host: &Host) -> Subject {
         let (stat, environ, notes) = match host.terminal() {
-            Ok(terminal) => {
-                (Some(terminal.stat.clone()), terminal.environ.clone(), vec![format!("self is {}", terminal.described())])
-            }
+            Ok(terminal) => (Some(terminal.stat.clone()), terminal.environ.clone(), vec![format!("self is {}", terminal.described())]),
             Err(unknown) => (None, Err(unknown.clone()), vec![format!("self could not be found: {unknown}")]),
         };
         let source = match host.terminal() {
@@ -132,9 +135,24 @@ impl Subject {
             Ok(terminal) => format!("/proc/{}/environ", terminal.stat.pid),
             Err(_) => "no process".to_owned(),
         };
-        let birth = birth(stat.as_ref().map(|stat| host.process(stat.pid).cgroup()), stat.as_ref(), environ.as_ref().ok());
+        let birth = match &stat {
+            Some(stat) => birth::birth(host, &host.process(stat.pid), stat, environ.as_ref().ok()),
+            None => Birth::default(),
+        };
         let label = "this terminal".to_owned();
-        Subject { reference: Reference::SelfTerminal, label, stat, agent: None, environ, source, view: View::OURS, birth, ran: false, elsewhere: None, notes }
+        Subject {
+            reference: Reference::Terminal,
+            label,
+            stat,
+            agent: None,
+            environ,
+            source,
+            view: View::OURS,
+            birth,
+            ran: false,
+            elsewhere: None,
+            notes,
+        }
     }
 
     /// A process.
@@ -142,9 +160,9 @@ impl Subject {
         let process = host.process(stat.pid);
         let environ = process.environ();
         let view = process.view().unwrap_or_default();
-        let birth = birth(Some(process.cgroup()), Some(&stat), environ.as_ref().ok());
+        let birth = birth::birth(host, &process, &stat, environ.as_ref().ok());
         Subject {
-            label: called(host, &stat),
+            label: agent.as_ref().map_or_else(|| format!("{} (pid {})", stat.comm.lossy(), stat.pid), AgentProcess::subject),
             source: format!("/proc/{}/environ", stat.pid),
             reference,
             environ,
@@ -159,7 +177,7 @@ impl Subject {
     }
 
     fn of_text(reference: Reference, label: String, environ: Environ, ran: bool) -> Subject {
-        let birth = birth(None, None, Some(&environ));
+        let birth = birth::of_environ(&environ);
         Subject {
             source: label.clone(),
             reference,
@@ -176,18 +194,13 @@ impl Subject {
     }
 }
 
-fn birth(cgroup: Option<Fact<crate::host::Raw>>, stat: Option<&Stat>, environ: Option<&Environ>) -> Birth {
-    let cgroup = cgroup.and_then(Result::ok).unwrap_or_default();
-    origin::birth::from_environ(environ.unwrap_or(&NO_ENVIRON), cgroup.as_bytes(), stat)
-}
-
 /// Makes a reference into something to look at.
 ///
 /// # Errors
 /// Not found (3), fits several (2), cannot be read as what it is (2, 74).
 pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Subject, Problem> {
     match reference {
-        Reference::SelfTerminal => Ok(Subject::terminal(host)),
+        Reference::Terminal => Ok(Subject::terminal(host)),
         Reference::Pid(pid) => of_pid(host, reference, *pid),
         Reference::Agent(name) => of_agent(host, reference, name, narrow),
         Reference::File(path) => of_file(reference, path),
@@ -211,7 +224,9 @@ fn of_pid(host: &Host, reference: &Reference, pid: Pid) -> Result<Subject, Probl
             let agent = agent::discover(host).ok().and_then(|agents| agents.into_iter().find(|agent| agent.stat.pid == pid));
             Ok(Subject::process(host, reference.clone(), stat, agent))
         }
-        Err(reason @ (Unknown::NotCaptured | Unknown::Altered | Unknown::Malformed(_))) if host.is_captured() && host.pids().is_ok_and(|pids| pids.contains(&pid)) => {
+        Err(reason @ (Unknown::NotCaptured | Unknown::Altered | Unknown::Malformed(_)))
+            if host.is_captured() && host.pids().is_ok_and(|pids| pids.contains(&pid)) =>
+        {
             Err(Problem::new(Exit::Undetermined, format!("process {pid}: {reason}")).hint("Take a new snapshot, or use an untouched copy."))
         }
         Err(_) => Err(Problem::new(Exit::NotFound, format!("there is no process {pid}")).hint("See what runs: whoseenv ps --all")),
@@ -225,8 +240,8 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
     // A daemon is what the name of an agent means; without one, a client or child will do.
     let candidates = if daemons.is_empty() { found.iter().collect() } else { daemons };
     match candidates.as_slice() {
-        [] if !agent::is_known(name) => {
-            let known = agent::names().join(", ");
+        [] if agent::Catalog::in_force().get(name).is_none() => {
+            let known = agent::Catalog::in_force().agents().iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>().join(", ");
             Err(Problem::new(Exit::Usage, format!("{name:?} is no environment reference and no agent that this version knows"))
                 .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell")
                 .hint(format!("Agents: {known}")))
@@ -234,7 +249,10 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
         [] => Err(Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps")),
         [one] => Ok(Subject::process(host, reference.clone(), one.stat.clone(), Some((*one).clone()))),
         several => {
-            let mut problem = Problem::new(Exit::Usage, format!("{name:?} fits {} processes; name one by its pid, or narrow with --user or --pid", several.len()));
+            let mut problem = Problem::new(
+                Exit::Usage,
+                format!("{name:?} fits {} processes; name one by its pid, or narrow with --user or --pid", several.len()),
+            );
             for agent in several {
                 let user = host.user_name(agent.stat.euid).unwrap_or_else(|| agent.stat.euid.to_string());
                 let exe = agent.exe.as_ref().map(Exe::shown).map(|path| String::from_utf8_lossy(&path).into_owned()).unwrap_or_default();
@@ -247,19 +265,89 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
 
 fn of_file(reference: &Reference, path: &std::path::Path) -> Result<Subject, Problem> {
     let shown = path.display();
-    let stat = std::fs::metadata(path).map_err(|error| Problem::new(if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Io }, format!("{shown}: {error}")))?;
+    let stat = std::fs::metadata(path).map_err(|error| {
+        Problem::new(if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Io }, format!("{shown}: {error}"))
+    })?;
     if !stat.is_file() && !path.starts_with("/proc") {
-        return Err(Problem::new(Exit::Usage, format!("{shown} is not a regular file")).hint("Give a file of NAME=value entries, separated by NUL or by newlines."));
+        return Err(Problem::new(Exit::Usage, format!("{shown} is not a regular file"))
+            .hint("Give a file of NAME=value entries, separated by NUL or by newlines."));
     }
     let bytes = std::fs::read(path).map_err(|error| Problem::new(Exit::Io, format!("{shown}: {error}")))?;
     Ok(Subject::of_text(reference.clone(), shown.to_string(), Environ::parse_file(&bytes), false))
 }
 
 fn of_command(host: &Host, reference: &Reference) -> Result<Subject, Problem> {
-    let answer = crate::host::command::environment(host, reference.key(), &reference.command(host.machine().uid));
-    match answer {
-        Ok(environ) => Ok(Subject::of_text(reference.clone(), reference.to_string(), environ, true)),
-        Err(Unknown::NotCaptured) => Err(Problem::new(Exit::Undetermined, format!("the snapshot does not hold {reference}"))),
+    let terminal = host.terminal().ok();
+    let environ = terminal.and_then(|terminal| terminal.environ.as_ref().ok());
+    let layer = match reference {
+        Reference::Tmux(session) => {
+            let around = environ.and_then(|environ| tmux::Place::parse(environ.bytes("TMUX")?)).map(|place| place.socket);
+            let socket = around.or_else(|| tmux::socket_of(&[], environ, host.machine().uid)).unwrap_or_default();
+            tmux::session_layer(host, &socket, session)
+        }
+        Reference::SystemdUser => host.layer(&["systemctl", "--user", "show-environment"].map(OsString::from), manager_layer),
+        _ => host.layer(&login_shell(environ), |output| Layer { environ: Environ::parse(output), removed: Vec::new() }),
+    };
+    match layer {
+        Ok(layer) => {
+            let mut subject = Subject::of_text(reference.clone(), reference.to_string(), layer.environ, true);
+            if !layer.removed.is_empty() {
+                let names = layer.removed.iter().map(|name| name.lossy().into_owned()).collect::<Vec<_>>().join(", ");
+                subject.notes.push(format!("{reference} takes away: {names}"));
+            }
+            Ok(subject)
+        }
+        Err(Unknown::NotCaptured) => Err(Problem::new(Exit::Undetermined, format!("the snapshot does not hold {reference}"))
+            .hint("It is kept when the snapshot is taken with --connect from inside tmux.")),
+        Err(Unknown::Absent) => Err(Problem::new(Exit::NotFound, format!("{reference}: its program is not installed"))),
         Err(reason) => Err(Problem::new(Exit::NotFound, format!("{reference}: {reason}"))),
+    }
+}
+
+/// What `systemctl show-environment` prints: an assignment a line, quoted for a shell where it must be.
+fn manager_layer(output: &[u8]) -> Layer {
+    let mut environ = Environ::parse_file(output);
+    for entry in &mut environ.entries {
+        if let Some(Value::Clear(value)) = &mut entry.value {
+            value.0 = unquoted(&value.0);
+        }
+    }
+    Layer { environ, removed: Vec::new() }
+}
+
+/// Takes `$'…'` off, with the escapes that systemd writes inside.
+fn unquoted(value: &[u8]) -> Vec<u8> {
+    let Some(inner) = value.strip_prefix(b"$'").and_then(|rest| rest.strip_suffix(b"'")) else { return value.to_vec() };
+    let mut plain = Vec::with_capacity(inner.len());
+    let mut bytes = inner.iter().copied();
+    while let Some(byte) = bytes.next() {
+        let escaped = (byte == b'\\').then(|| bytes.next()).flatten();
+        plain.push(match escaped {
+            Some(b'n') => b'\n',
+            Some(b't') => b'\t',
+            Some(other) => other,
+            None => byte,
+        });
+    }
+    plain
+}
+
+/// A login shell that starts with nothing but who the user is, and prints what it has then.
+fn login_shell(environ: Option<&Environ>) -> Vec<OsString> {
+    let kept = ["HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG"];
+    let kept = kept.iter().filter_map(|name| Some(OsString::from(format!("{name}={}", environ?.filled(name)?))));
+    let shell = environ.and_then(|environ| environ.filled("SHELL")).unwrap_or("/bin/sh");
+    let words = ["env", "-i"].map(OsString::from).into_iter().chain(kept);
+    words.chain([shell, "-l", "-c", "env -0"].map(OsString::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_manager_quotes_is_unquoted() {
+        let layer = manager_layer(b"A=plain\nB=$'two\\nlines and \\'quotes\\''\n");
+        assert_eq!((layer.environ.text("A"), layer.environ.text("B")), (Some("plain"), Some("two\nlines and 'quotes'")));
     }
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::env::catalog::{self, Class};
+use crate::env::{Class, catalog};
 use crate::host::environ::{Entry, Value};
 use crate::host::fact::encode;
-use crate::host::{Fact, Host, Masked, Unknown};
+use crate::host::{Fact, Masked, Unknown};
 use crate::origin::{self, Carrier, Kind, Named};
 use crate::redact::Redactor;
 use crate::verdict::Liveness;
@@ -32,6 +32,11 @@ impl Shown {
             Ok(text) => Shown { value: Some(text.to_owned()), ..Shown::default() },
             Err(_) => Shown { value_b64: Some(encode(bytes)), ..Shown::default() },
         }
+    }
+
+    /// What may be told of bytes that must not be shown.
+    pub fn hidden(masked: Masked) -> Shown {
+        Shown { masked: Some(masked), ..Shown::default() }
     }
 
     /// A value under the rules.
@@ -111,65 +116,58 @@ pub struct Variable {
 
 /// The kind of a variable: the catalogue's, or the one its value gives away.
 pub fn kind_of(name: &[u8], value: Option<&[u8]>) -> Kind {
-    catalog::kind_of(name, value)
+    let variable = catalog::lookup(name);
+    value.map_or(variable.kind, |value| variable.kind_of(value))
 }
 
 /// Judges what an entry names. None where it names nothing that lives.
 ///
 /// Of a value that a snapshot keeps masked, the verdict was kept beside it when the snapshot was taken.
-pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Option<Named> {
-    let value = entry.value.as_ref()?;
-    let kind = kind_of(entry.name.as_bytes(), value.clear());
+pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], value: &Value) -> Option<Named> {
+    let kind = kind_of(name, value.clear());
     if matches!(kind, Kind::Plain | Kind::PathList) {
         return None;
     }
     match value {
         Value::Clear(raw) => {
             let named = origin::examine(carrier, kind, raw.as_bytes());
-            if let Err(masked) = redactor.value(entry.name.as_bytes(), raw.as_bytes()) {
+            if let Err(masked) = redactor.value(name, raw.as_bytes()) {
                 // Kept for a snapshot, which will not have the value to judge.
-                let _ = kept(carrier, entry, &masked, || Ok(named.clone()));
+                let _ = kept(carrier, name, &masked, || Ok(named.clone()));
             }
             Some(named)
         }
         Value::Masked(masked) => {
-            let verdict = kept(carrier, entry, masked, || Err(Unknown::NotCaptured));
-            Some(verdict.unwrap_or_else(|reason| origin::undecided(&format!("the value is masked, and its verdict is lost: {reason}"))))
+            let verdict = kept(carrier, name, masked, || Err(Unknown::NotCaptured));
+            Some(verdict.unwrap_or_else(|reason| Named::unknown("the value is masked, and its verdict is lost", &reason)))
         }
     }
 }
 
 /// The verdict on a masked value has its address by name and fingerprint: one process can be seen with two environments.
-fn kept(carrier: &Carrier<'_>, entry: &Entry, masked: &Masked, read: impl FnOnce() -> Fact<Named>) -> Fact<Named> {
+fn kept(carrier: &Carrier<'_>, name: &[u8], masked: &Masked, read: impl FnOnce() -> Fact<Named>) -> Fact<Named> {
     let file = carrier.process.map_or_else(|| "terminal.json".to_owned(), |stat| format!("processes/{}.json", stat.pid));
-    let name = Name::of(entry.name.as_bytes()).human();
+    let name = Name::of(name).human();
     carrier.host.fact(&file, &format!("verdict {name} {}", masked.fingerprint), read)
 }
 
 /// An entry with its verdict, as JSON has it.
 pub fn variable(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Variable {
-    let liveness = judge(carrier, redactor, entry).map(|named| named.liveness);
-    let class = catalog::lookup(entry.name.as_bytes()).class;
+    let name = entry.name.as_bytes();
+    let whole = |raw| Variable { name: Name::default(), value: Shown::default(), raw: Some(raw), class: Class::Other, liveness: None };
     match &entry.value {
+        None => whole(redactor.raw(name).map_or_else(Shown::hidden, |()| Shown::clear(name))),
+        // A snapshot keeps an entry without a name that can be shown under an empty one.
+        Some(Value::Masked(masked)) if name.is_empty() => whole(Shown::hidden(masked.clone())),
+        Some(Value::Clear(value)) if redactor.name(name).is_err() => {
+            whole(redactor.raw(&[name, b"=", value.as_bytes()].concat()).map_or_else(Shown::hidden, |()| Shown::clear(name)))
+        }
         Some(value) => Variable {
-            name: Name::of(entry.name.as_bytes()),
-            value: Shown::of(redactor, entry.name.as_bytes(), value),
+            name: Name::of(name),
+            value: Shown::of(redactor, name, value),
             raw: None,
-            class,
-            liveness,
-        },
-        None => Variable {
-            name: Name::default(),
-            value: Shown::default(),
-            raw: Some(Shown::of(redactor, b"", &Value::Clear(entry.name.clone()))),
-            class,
-            liveness: None,
+            class: catalog::lookup(name).class,
+            liveness: judge(carrier, redactor, name, value).map(|named| named.liveness),
         },
     }
-}
-
-/// The login name and pid of a process, for messages: `opencode2 (pid 412, alice)`.
-pub fn called(host: &Host, stat: &crate::host::Stat) -> String {
-    let user = host.user_name(stat.euid).unwrap_or_else(|| format!("uid {}", stat.euid));
-    format!("{} (pid {}, {user})", stat.comm.lossy(), stat.pid)
 }

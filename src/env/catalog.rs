@@ -136,7 +136,10 @@ impl Catalog {
             prefixes,
             other: unlisted(Class::Other, Kind::Plain, "A variable that the catalogue does not list."),
             secret: unlisted(Class::Secret, Kind::Plain, "A variable that is a secret by its name."),
-            socket: unlisted(Class::Other, Kind::UnixSocket, "A socket, by the end of the variable's name."),
+            socket: Variable {
+                topic: Some(Topic::Socket),
+                ..unlisted(Class::Other, Kind::UnixSocket, "A socket, by the end of the variable's name.")
+            },
         }
     }
 

@@ -21,6 +21,11 @@ macro_rules! classes {
                 match self { $(Class::$name => $word),* }
             }
 
+            /// Whether a difference in it tells a person something when two environments are compared at a glance.
+            pub fn is_telling(self) -> bool {
+                matches!(self, Class::AgentMarker | Class::AgentConfig | Class::Git | Class::Proxy | Class::VersionManager | Class::Path)
+            }
+
             /// What it means, for the man page.
             pub fn text(self) -> &'static str {
                 match self { $(Class::$name => $text),* }

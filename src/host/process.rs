@@ -7,7 +7,8 @@
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::environ::{Environ, Value};
@@ -130,6 +131,19 @@ impl Exe {
     }
 }
 
+/// Which file a program is: two processes with equal keys run the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProgramKey {
+    /// Major and minor number of the device.
+    pub device: (u32, u32),
+    /// Inode on it.
+    pub inode: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Modified: seconds and nanoseconds since the epoch.
+    pub modified: (i64, u32),
+}
+
 /// An open file of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fd {
@@ -191,6 +205,11 @@ impl<'h> Proc<'h> {
         self.pid
     }
 
+    /// A fact about this process that a room above derives, kept beside those read here; see [`Host::fact`].
+    pub fn fact<T: Serialize + DeserializeOwned>(&self, key: &str, read: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        self.host.fact(&self.file, key, read)
+    }
+
     /// `stat`, and the owner.
     pub fn stat(&self) -> Fact<Stat> {
         self.host.fact(&self.file, "stat", || {
@@ -231,6 +250,19 @@ impl<'h> Proc<'h> {
     /// The program it runs; [`Unknown::Absent`] for a kernel thread.
     pub fn exe(&self) -> Fact<Exe> {
         self.host.fact(&self.file, "exe", || Ok(Exe::parse(&self.link("exe")?)))
+    }
+
+    /// Which file it runs, without opening it. Live machines only: a snapshot keeps what was learned of the program.
+    ///
+    /// The attributes are the ones the kernel has: a program on a network mount that hangs is not asked for.
+    pub fn program_key(&self) -> Fact<ProgramKey> {
+        let stat = rustix::fs::statx(self.dir()?, "exe", AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS)?;
+        Ok(ProgramKey {
+            device: (stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            bytes: stat.stx_size,
+            modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+        })
     }
 
     /// The working directory.

@@ -196,7 +196,10 @@ torn line
         assert!(net.listener("127.0.0.1".parse().unwrap(), 6011).unwrap().is_none());
         let local = "127.0.0.1:22".parse().unwrap();
         assert!(net.established(local, "127.0.0.2:49152".parse().unwrap()).unwrap().is_some());
-        assert!(net.established(local, "127.0.0.3:49153".parse().unwrap()).unwrap().is_none(), "TIME_WAIT is no connection, and stands for a minute after one");
+        assert!(
+            net.established(local, "127.0.0.3:49153".parse().unwrap()).unwrap().is_none(),
+            "TIME_WAIT is no connection, and stands for a minute after one"
+        );
     }
 
     #[test]

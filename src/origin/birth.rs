@@ -76,6 +76,13 @@ pub fn birth(_host: &Host, process: &Proc<'_>, stat: &Stat, environ: Option<&Env
     }
 }
 
+/// What an environment alone tells, where it is no process's.
+pub fn of_environ(environ: &Environ) -> Birth {
+    let filled = |name: &str| environ.filled(name).map(str::to_owned);
+    let tty = filled("SSH_TTY").map(|tty| tty.strip_prefix("/dev/").map(str::to_owned).unwrap_or(tty));
+    Birth { ssh_connection: filled("SSH_CONNECTION"), tty, tmux: filled("TMUX"), ..Birth::default() }
+}
+
 /// The same from the raw block and the raw control groups, in one pass over each.
 pub fn from_raw(block: &[u8], cgroup: &[u8], stat: &Stat) -> Birth {
     assemble(told(block), Group::parse(cgroup), stat)

@@ -92,6 +92,12 @@ impl Display {
         Some(Display { way, number, screen })
     }
 
+    /// Whether sshd gave it out: on this machine's loopback, numbered from where sshd begins.
+    pub fn is_forwarded(&self) -> bool {
+        self.number >= FORWARDED_FROM
+            && matches!(&self.way, Way::Tcp(host) if matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1" | "[::1]"))
+    }
+
     /// The TCP port that a display of this number has.
     pub fn port(&self) -> Option<u16> {
         self.number.checked_add(PORT)

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::{Entry, Fact, Host, Raw, Unknown, Value, View};
+use super::birth::Group;
+use crate::host::{Entry, Fact, Host, Proc, Raw, Unknown, Value, View};
 
 mod parse;
 
@@ -70,6 +71,25 @@ pub struct Columns {
     pub unset_by: Option<String>,
     /// A file hands the manager's own value on (PassEnvironment=), and this is it.
     pub passed_by: Option<String>,
+}
+
+/// The unit that a process runs in, and the manager that runs it.
+pub fn of_process(process: &Proc<'_>, home: Option<&str>) -> Option<(String, Manager)> {
+    let cgroup = process.cgroup().ok()?;
+    let group = Group::parse(cgroup.as_bytes());
+    let manager = match group.manager {
+        Some(uid) => Manager::User { uid, home: home.map(str::to_owned) },
+        None => Manager::System,
+    };
+    Some((group.unit?.to_owned(), manager))
+}
+
+impl Manager {
+    /// Commands that make a unit's processes start anew with what its files say now.
+    pub fn restart(&self, unit: &str) -> Vec<String> {
+        let scope = if *self == Manager::System { "" } else { " --user" };
+        vec![format!("systemctl{scope} daemon-reload"), format!("systemctl{scope} restart {unit}")]
+    }
 }
 
 /// Reads the files of a unit.

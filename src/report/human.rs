@@ -155,7 +155,7 @@ fn labelled(head: &str, cell: &Text) -> Text {
 /// Breaks a text into lines of at most `width` columns, at spaces; a longer word is broken where it must be.
 fn wrap(text: &Text, width: Option<usize>, first: usize, rest: usize) -> Vec<Vec<Span>> {
     let Some(width) = width else { return vec![text.0.clone()] };
-    let mut lines = vec![Vec::new()];
+    let mut lines: Vec<Vec<Span>> = vec![Vec::new()];
     let mut used = first;
     for span in &text.0 {
         for piece in span.text.split_inclusive(' ') {

@@ -64,6 +64,8 @@ pub enum Topic {
     Gpg,
     /// A container engine or cluster.
     Containers,
+    /// A socket that a variable's name gives away.
+    Socket,
     /// A directory or file that a tool needs.
     Place,
 }
@@ -131,6 +133,7 @@ registry! {
         Audio = "audio", "an audio server";
         Gpg = "gpg", "a gpg agent";
         Containers = "containers", "a container engine or cluster";
+        Socket = "socket", "a socket";
         Place = "place", "a file or directory";
     }
     single {

@@ -16,7 +16,11 @@ fn the_man_pages_are_current() {
     let made = dir.path().join("man");
     assert_eq!(run(&["man", made.to_str().unwrap()]).code, 0);
     let pages = |dir: &std::path::Path| {
-        let mut pages: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).filter(|name| name.to_string_lossy().ends_with(".1")).collect();
+        let mut pages: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .filter(|name| name.to_string_lossy().ends_with(".1"))
+            .collect();
         pages.sort();
         pages
     };

@@ -1,4 +1,8 @@
 //! Integration tests: one crate, one link.
 
+#[macro_use]
+mod world;
+
 mod cli;
 mod run;
+mod story;

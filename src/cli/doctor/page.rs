@@ -64,9 +64,9 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) ->
     page
 }
 
+/// As findings name it.
 fn label(daemon: &Daemon) -> String {
-    let user = daemon.user.clone().unwrap_or_else(|| format!("uid {}", daemon.uid));
-    format!("{} (pid {}, {user})", daemon.comm, daemon.pid)
+    format!("{} (pid {})", daemon.agent, daemon.pid)
 }
 
 fn upper(text: &str) -> String {
@@ -76,8 +76,12 @@ fn upper(text: &str) -> String {
 
 fn head(page: &mut Page, daemon: &Daemon) {
     let version = daemon.product_version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let mode = daemon.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
-    page.hanging(0, 2, Text::styled(Style::Strong, format!("{}{version}", daemon.agent)).then(Style::Plain, format!("{mode}, pid {}", daemon.pid)));
+    let mode = daemon.mode.map(|mode| format!(", {}", mode.word())).unwrap_or_default();
+    page.hanging(
+        0,
+        2,
+        Text::styled(Style::Strong, format!("{}{version}", daemon.agent)).then(Style::Plain, format!("{mode}, pid {}", daemon.pid)),
+    );
     let user = daemon.user.clone().unwrap_or_else(|| format!("uid {}", daemon.uid));
     let mut facts = vec![("runs as".to_owned(), Text::plain(format!("{user}, for {}", age(daemon.age_ms))))];
     let birth = &daemon.birth;
@@ -95,7 +99,13 @@ fn head(page: &mut Page, daemon: &Daemon) {
         }
         facts.push(("born".to_owned(), text));
     }
-    let places = [("tmux", &birth.tmux), ("unit", &birth.unit), ("login session", &birth.login_session), ("container", &birth.container), ("tty", &birth.tty)];
+    let places = [
+        ("tmux", &birth.tmux),
+        ("unit", &birth.unit),
+        ("login session", &birth.login_session),
+        ("container", &birth.container),
+        ("tty", &birth.tty),
+    ];
     let places: Vec<String> = places.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
     if !places.is_empty() {
         facts.push((if birth.ssh_connection.is_some() { "in".to_owned() } else { "born".to_owned() }, Text::plain(places.join(", "))));
@@ -112,7 +122,11 @@ fn list(page: &mut Page, findings: &[&Finding], verbose: bool) {
             (_, Severity::Warning) => (Style::Warn, "warning"),
             (_, Severity::Info) => (Style::Dim, "info"),
         };
-        page.hanging(2, 4, Text::styled(style, word).then(Style::Plain, format!(" {}", finding.message)).then(Style::Dim, format!(" [{}]", finding.id)));
+        page.hanging(
+            2,
+            4,
+            Text::styled(style, word).then(Style::Plain, format!(" {}", finding.message)).then(Style::Dim, format!(" [{}]", finding.id)),
+        );
         let shown = if verbose { finding.evidence.len() } else { EVIDENCE.min(finding.evidence.len()) };
         for evidence in &finding.evidence[..shown] {
             page.hanging(4, 6, Text::styled(Style::Dim, format!("{}: {}", evidence.source, evidence.detail)));

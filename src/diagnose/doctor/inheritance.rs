@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::agent::{Remedy, Role};
-use crate::env::catalog::{self, Class};
+use crate::agent::{Fix, Role};
 use crate::env::diff::{self, State};
-use crate::host::{Environ, Host, Masked, Pid};
+use crate::env::{Class, catalog};
+use crate::host::{Environ, Host, Masked, Pid, Value};
 use crate::origin::Carrier;
-use crate::redact::Redactor;
+use crate::redact::{self, Redactor, Rule};
 use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, ENVIRON_OVERWRITTEN, SECRET_INHERITED};
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -46,21 +46,24 @@ pub struct Secret {
 }
 
 /// Findings about what is in the daemon's block besides what names something.
-pub fn findings(carrier: &Carrier<'_>, daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
+pub fn findings(host: &Host, carrier: &Carrier<'_>, daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
     let mut findings = Vec::new();
     let saw = |detail: String| carrier.saw(&daemon.source, detail);
     if environ.overwritten {
         let message = "it wrote over its environment block; what it was started with can no longer be read";
-        findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &daemon.label, message).evidence([saw("the block holds no environment".to_owned())]));
+        findings.push(
+            Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &daemon.label, message)
+                .evidence([saw("the block holds no environment".to_owned())]),
+        );
     }
-    findings.extend(leaked(daemon, environ, &saw));
+    findings.extend(leaked(host, daemon, environ, &saw));
     if let Ok(theirs) = &terminal.environ {
-        findings.extend(leftovers(daemon, environ, theirs, &saw));
+        findings.extend(leftovers(host, daemon, environ, theirs, &saw));
     }
     findings
 }
 
-fn leaked(daemon: &Subject, environ: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
+fn leaked(host: &Host, daemon: &Subject, environ: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
     let mut by_agent = BTreeMap::<&str, Vec<&str>>::new();
     for entry in &environ.entries {
         let variable = catalog::lookup(entry.name.as_bytes());
@@ -72,24 +75,22 @@ fn leaked(daemon: &Subject, environ: &Environ, saw: &dyn Fn(String) -> Evidence)
     by_agent
         .map(|(agent, names)| {
             let message = format!("it was started from inside {agent} and carries that instance's identity: {}", names.join(", "));
-            let unset: Vec<String> = names.iter().map(|name| format!("-u {name}")).collect();
-            let mut fix = vec![format!("start it from a plain terminal, or without them: env {} …", unset.join(" "))];
-            if let Some(agent) = &daemon.agent {
-                fix.extend(crate::agent::restart(agent));
-            }
-            Finding::new(&ENVIRON_LEAKED_MARKER, Outcome::Confirmed, &daemon.label, message).evidence([saw(format!("has {}", names.join(", ")))]).fix(fix)
+            let fix = daemon.fix(host, &Fix::Drop(&names));
+            Finding::new(&ENVIRON_LEAKED_MARKER, Outcome::Confirmed, &daemon.label, message)
+                .evidence([saw(format!("has {}", names.join(", ")))])
+                .fix(fix)
         })
         .collect()
 }
 
 /// Variables that steer programs and stand in one environment alone, or differ.
-fn leftovers(daemon: &Subject, ours: &Environ, theirs: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
+fn leftovers(host: &Host, daemon: &Subject, ours: &Environ, theirs: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
     let steers = |class: Class| matches!(class, Class::Git | Class::Proxy | Class::VersionManager | Class::Containers);
     let (mut only, mut differing) = (Vec::new(), Vec::new());
     for difference in diff::diff(ours, theirs, true) {
         let Some(name) = difference.name.as_str() else { continue };
         let variable = catalog::lookup(name.as_bytes());
-        let telling = steers(variable.class) || variable.class == Class::AgentMarker && !variable.instance;
+        let telling = steers(variable.class) || variable.class == Class::AgentConfig;
         match difference.state {
             State::OnlyA if telling => only.push(name.to_owned()),
             State::Differs if telling => differing.push(name.to_owned()),
@@ -97,20 +98,22 @@ fn leftovers(daemon: &Subject, ours: &Environ, theirs: &Environ, saw: &dyn Fn(St
         }
     }
     let mut findings = Vec::new();
-    let fix = || daemon.agent.as_ref().map(|agent| crate::agent::restart(agent)).unwrap_or_default();
     if !only.is_empty() {
         let message = format!("present only by inheritance from whoever started it: {}", only.join(", "));
-        findings.push(Finding::new(&ENVIRON_INHERITED_ONLY, Outcome::Confirmed, &daemon.label, message).evidence([saw(format!("has {}", only.join(", ")))]).fix(fix()));
+        findings.push(
+            Finding::new(&ENVIRON_INHERITED_ONLY, Outcome::Confirmed, &daemon.label, message)
+                .evidence([saw(format!("has {}", only.join(", ")))])
+                .fix(daemon.fix(host, &Fix::Restart)),
+        );
     }
     if !differing.is_empty() {
         let message = format!("not as in this terminal: {}", differing.join(", "));
-        let fix = differing.iter().flat_map(|name| {
-            let value = theirs.text(name).filter(|_| catalog::lookup(name.as_bytes()).shown);
-            daemon.agent.as_ref().map(|agent| crate::agent::fix(agent, &Remedy { name: name.clone(), value: value.map(str::to_owned) })).unwrap_or_default()
-        });
-        let mut fix: Vec<String> = fix.collect();
-        fix.dedup();
-        findings.push(Finding::new(&ENVIRON_DIFFERS, Outcome::Confirmed, &daemon.label, message).evidence([saw(format!("differs in {}", differing.join(", ")))]).fix(fix));
+        let fix = daemon.fix(host, &Fix::Restart);
+        findings.push(
+            Finding::new(&ENVIRON_DIFFERS, Outcome::Confirmed, &daemon.label, message)
+                .evidence([saw(format!("differs in {}", differing.join(", ")))])
+                .fix(fix),
+        );
     }
     findings
 }
@@ -125,7 +128,10 @@ pub fn children(host: &Host, redactor: &Redactor, daemon: &Subject) -> (Vec<Chil
     let mut findings = Vec::new();
     for child in below {
         let process = host.process(child.pid);
-        let role = recogniser.look(&process, child, &process.exe()).map_or(Role::Other, |found| found.role);
+        let marked = recogniser
+            .marks_of(&process)
+            .is_ok_and(|marks| marks.iter().any(|mark| Some(&mark.agent) == daemon.agent.as_ref().map(|agent| &agent.agent)));
+        let role = if marked { Role::Tool } else { Role::Other };
         let (secrets, unreadable) = match process.environ() {
             Ok(environ) => (secrets(redactor, &environ, daemon.environ.as_ref().ok()), None),
             Err(reason) => (Vec::new(), Some(reason.to_string())),
@@ -164,10 +170,16 @@ fn is_below(table: &std::collections::HashMap<Pid, crate::host::Stat>, mut pid: 
 fn secrets(redactor: &Redactor, environ: &Environ, daemon: Option<&Environ>) -> Vec<Secret> {
     let mut secrets = Vec::new();
     for entry in &environ.entries {
-        let Some(value) = &entry.value else { continue };
-        let Some(masked) = redactor.secret(entry.name.as_bytes(), value) else { continue };
+        let (Some(value), name) = (&entry.value, entry.name.as_bytes()) else { continue };
+        let masked = match value {
+            Value::Clear(raw) => {
+                redact::secret(name, raw.as_bytes(), catalog::lookup(name).id).map(|rule| redactor.masked(raw.as_bytes(), rule))
+            }
+            Value::Masked(masked) => Rule::is_secret(&masked.rule).then(|| masked.clone()),
+        };
+        let Some(masked) = masked else { continue };
         let theirs = daemon.and_then(|daemon| entry.name.as_str().and_then(|name| daemon.get(name)));
-        secrets.push(Secret { name: Name::of(entry.name.as_bytes()), masked, from_daemon: theirs == Some(value) });
+        secrets.push(Secret { name: Name::of(name), masked, from_daemon: theirs == Some(value) });
     }
     secrets
 }

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::host::environ::{Entry, Value};
-use crate::host::{Raw, Unknown};
-use crate::origin::{self, Carrier, Kind};
+use crate::host::{Raw, Unknown, Value};
+use crate::origin::Carrier;
+use crate::origin::display::Display;
 use crate::redact::Redactor;
 use crate::verdict::{Liveness, State};
 
@@ -92,16 +92,11 @@ pub fn of(carrier: &Carrier<'_>, redactor: &Redactor) -> Vec<Need> {
     let display = part(carrier, redactor, "DISPLAY");
     let cookie = cookie(carrier, redactor);
     let wayland = part(carrier, redactor, "WAYLAND_DISPLAY");
-    vec![
-        gui(carrier, redactor, &display, &cookie, &wayland),
-        git(carrier, redactor),
-        clipboard(carrier, &display, &wayland),
-    ]
+    vec![gui(carrier, redactor, &display, &cookie, &wayland), git(carrier, redactor), clipboard(carrier, &display, &wayland)]
 }
 
 fn part(carrier: &Carrier<'_>, redactor: &Redactor, name: &str) -> Part {
-    let entry = carrier.environ.entries.iter().find(|entry| entry.name.as_bytes() == name.as_bytes() && entry.value.is_some());
-    let named = entry.and_then(|entry| judge(carrier, redactor, entry));
+    let named = carrier.environ.get(name).and_then(|value| judge(carrier, redactor, name.as_bytes(), value));
     let liveness = match named {
         Some(named) => named.liveness,
         None => Liveness::passive(State::Missing, "not set"),
@@ -117,15 +112,14 @@ fn cookie(carrier: &Carrier<'_>, redactor: &Redactor) -> Part {
     }
     let Some(home) = carrier.environ.filled("HOME") else { return set };
     let path = format!("{home}/.Xauthority");
-    let entry = Entry { name: Raw::from("XAUTHORITY"), value: Some(Value::Clear(Raw::from(path.as_str()))) };
-    match judge(carrier, redactor, &entry) {
+    match judge(carrier, redactor, b"XAUTHORITY", &Value::Clear(Raw::from(path.as_str()))) {
         Some(named) if named.liveness.state != State::Dangling => Part { name: "~/.Xauthority".to_owned(), liveness: named.liveness },
         _ => set,
     }
 }
 
 fn gui(carrier: &Carrier<'_>, redactor: &Redactor, display: &Part, cookie: &Part, wayland: &Part) -> Need {
-    let forwarded = carrier.environ.text("DISPLAY").is_some_and(origin::display::is_forwarded);
+    let forwarded = carrier.environ.bytes("DISPLAY").and_then(Display::parse).is_some_and(|display| display.is_forwarded());
     let x11 = match (display.liveness.state, cookie.liveness.state) {
         (State::Alive, State::Alive) => Verdict::Works,
         // A local server may let its user in without a cookie; sshd's forwarding never does.
@@ -138,7 +132,9 @@ fn gui(carrier: &Carrier<'_>, redactor: &Redactor, display: &Part, cookie: &Part
     let (verdict, detail) = match (wayland_verdict, x11) {
         (Verdict::Works, _) => (Verdict::Works, format!("Wayland: {}", wayland.liveness.detail)),
         (_, Verdict::Works) => (Verdict::Works, format!("X: {}", display.liveness.detail)),
-        (_, Verdict::Broken) if display.liveness.state == State::Alive => (Verdict::Broken, format!("the display answers, the cookie is missing: {}", cookie.liveness.detail)),
+        (_, Verdict::Broken) if display.liveness.state == State::Alive => {
+            (Verdict::Broken, format!("the display answers, the cookie is missing: {}", cookie.liveness.detail))
+        }
         (Verdict::Unknown, _) => (Verdict::Unknown, wayland.liveness.detail.clone()),
         (_, Verdict::Unknown) => (Verdict::Unknown, display.liveness.detail.clone()),
         (_, Verdict::Broken) => (Verdict::Broken, display.liveness.detail.clone()),

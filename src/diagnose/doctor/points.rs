@@ -1,18 +1,21 @@
 //! Variables that name something that lives: in a daemon, in the terminal, and the one against the other.
 
-use crate::agent::Remedy;
+use crate::agent::Fix;
 use crate::env::catalog;
 use crate::env::diff::State as DiffState;
-use crate::host::environ::{Entry, Value};
-use crate::origin::{Carrier, Named};
+use crate::host::{Entry, Host, Value};
+use crate::origin::{Carrier, Named, tmux};
 use crate::redact::Redactor;
-use crate::verdict::registry::{Problem, Topic};
-use crate::verdict::{Finding, Outcome, State};
+use crate::verdict::registry::{Problem, TMUX_PANE_STALE, Topic};
+use crate::verdict::{Evidence, Finding, How, Outcome, State};
 
 use super::super::contrast;
 use super::super::subject::Subject;
 use super::super::values::{Shown, judge};
 use super::Point;
+
+/// Brings a pane's shell up to date with the session layer.
+const RENEW_PANE: &str = "eval \"$(tmux show-environment -s)\"";
 
 /// A variable whose value was judged.
 #[derive(Clone, Debug)]
@@ -47,15 +50,21 @@ impl Judged {
 /// Every variable of a carrier that names something that lives, in the block's order, the first of a name.
 pub fn of(carrier: &Carrier<'_>, redactor: &Redactor) -> Vec<Judged> {
     let mut seen = std::collections::HashSet::new();
-    carrier.environ.entries.iter().filter(|entry| seen.insert(entry.name.clone())).filter_map(|entry| judged(carrier, redactor, entry)).collect()
+    carrier
+        .environ
+        .entries
+        .iter()
+        .filter(|entry| seen.insert(entry.name.clone()))
+        .filter_map(|entry| judged(carrier, redactor, entry))
+        .collect()
 }
 
 fn judged(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Option<Judged> {
-    let named = judge(carrier, redactor, entry)?;
     let value = entry.value.clone()?;
+    let named = judge(carrier, redactor, entry.name.as_bytes(), &value)?;
     let name = entry.name.as_str()?.to_owned();
     let shown = Shown::of(redactor, name.as_bytes(), &value).human();
-    Some(Judged { topic: catalog::topic_of(name.as_bytes(), value.clear()), name, value, named, shown })
+    Some(Judged { topic: catalog::lookup(name.as_bytes()).topic, name, value, named, shown })
 }
 
 /// Whether a row of the comparison tells a person something: it names something that lives, or an agent.
@@ -65,12 +74,18 @@ pub fn is_telling(row: &contrast::Row) -> bool {
 }
 
 /// What is wrong with the terminal's own variables.
-pub fn terminal_findings(terminal: &Subject, points: &[Judged]) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn terminal_findings(host: &Host, terminal: &Subject, points: &[Judged]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = stale_pane(host, terminal).into_iter().collect();
     for point in points {
         let Some((topic, problem)) = point.topic.zip(problem_of(point.state())) else { continue };
         let message = format!("{}={}: {}", point.name, point.shown, point.named.liveness.detail);
-        let finding = Finding::new(topic.kind(problem), outcome_of(problem), &terminal.label, message).evidence(point.named.evidence.clone());
+        let finding = Finding::new(
+            topic.kind(problem),
+            if problem == Problem::Unknown { Outcome::Undetermined } else { Outcome::Confirmed },
+            &terminal.label,
+            message,
+        )
+        .evidence(point.named.evidence.clone());
         findings.push(if problem == Problem::Unknown { finding } else { finding.fix(terminal_fix(terminal, point)) });
     }
     findings
@@ -80,75 +95,123 @@ fn terminal_fix(terminal: &Subject, point: &Judged) -> Vec<String> {
     let in_tmux = terminal.birth.tmux.is_some();
     match point.topic {
         // tmux renews these in its session layer when a client attaches; the shell in the pane keeps its own.
-        Some(Topic::Display | Topic::SshAgent | Topic::XAuthority) if in_tmux => vec!["eval \"$(tmux show-environment -s)\"".to_owned()],
+        Some(Topic::Display | Topic::SshAgent | Topic::XAuthority) if in_tmux => vec![RENEW_PANE.to_owned()],
         Some(Topic::Display) => vec!["log in again with X forwarding: ssh -X HOST".to_owned()],
-        Some(Topic::SshAgent) => vec!["log in again with a forwarded agent (ssh -A HOST), or start one here: eval \"$(ssh-agent)\"".to_owned()],
+        Some(Topic::SshAgent) => {
+            vec!["log in again with a forwarded agent (ssh -A HOST), or start one here: eval \"$(ssh-agent)\"".to_owned()]
+        }
         _ => vec![format!("unset {}", point.name)],
     }
 }
 
+/// A pane whose shell is older than the client that is attached now. tmux renews its session layer on attaching, not the shell.
+fn stale_pane(host: &Host, terminal: &Subject) -> Option<Finding> {
+    let environ = terminal.environ.as_ref().ok()?;
+    let place = tmux::Place::parse(environ.bytes("TMUX")?)?;
+    let server = host.process(place.server).stat().ok()?;
+    let clients = tmux::clients(host, &place.socket, &server).ok()?;
+    let newest = clients.first()?;
+    let theirs = newest.connection()?;
+    if environ.filled("SSH_CONNECTION") == Some(theirs.as_str()) {
+        return None;
+    }
+    let display = newest.environ.as_ref().ok().and_then(|environ| environ.filled("DISPLAY"));
+    let has = display.map(|display| format!(", whose DISPLAY is {display}")).unwrap_or_default();
+    let message = format!(
+        "the tmux client attached now (pid {}) is of the login {theirs}{has}; this pane's shell was born in another",
+        newest.stat.pid
+    );
+    let evidence = [
+        Evidence {
+            source: format!("/proc/{}/environ", newest.stat.pid),
+            how: How::Passive,
+            at: host.machine().taken_at(),
+            detail: format!("SSH_CONNECTION={theirs}"),
+        },
+        Evidence {
+            source: terminal.source.clone(),
+            how: How::Passive,
+            at: host.machine().taken_at(),
+            detail: format!("SSH_CONNECTION={}", environ.filled("SSH_CONNECTION").unwrap_or("(not set)")),
+        },
+    ];
+    let finding = Finding::new(&TMUX_PANE_STALE, Outcome::Confirmed, &terminal.label, message).evidence(evidence);
+    Some(finding.fix([RENEW_PANE.to_owned()]))
+}
+
 /// What is wrong with a daemon's variables, alone and against the terminal's.
-pub fn daemon_findings(daemon: &Subject, points: &[Judged], terminal: &Subject, terminal_points: &[Judged]) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn daemon_findings(host: &Host, daemon: &Subject, points: &[Judged], terminal: &Subject, terminal_points: &[Judged]) -> Vec<Finding> {
+    let here = |name: &str| terminal_points.iter().find(|ours| ours.name == name);
+    let mut troubles = Vec::new();
     for point in points {
         let Some(topic) = point.topic else { continue };
-        let ours = terminal_points.iter().find(|ours| ours.name == point.name);
+        let ours = here(&point.name);
         if let Some(problem) = problem_of(point.state()) {
-            findings.push(broken(daemon, topic, problem, point, ours));
-        } else if let Some(ours) = ours.filter(|ours| is_foreign(topic, point, ours)) {
-            findings.push(foreign(daemon, topic, point, terminal, ours));
+            troubles.push(Trouble { topic, problem, point, ours });
+        } else if ours.is_some_and(|ours| is_foreign(topic, point, ours)) {
+            troubles.push(Trouble { topic, problem: Problem::Foreign, point, ours });
         }
     }
-    for ours in terminal_points {
-        let Some(topic) = ours.topic.filter(|topic| is_needed(*topic)) else { continue };
-        let absent = points.iter().all(|point| point.name != ours.name);
-        if absent && ours.state() == State::Alive {
-            let message = format!("{} is not set; this terminal's {} is alive", ours.name, ours.shown);
-            let finding = Finding::new(topic.kind(Problem::Missing), Outcome::Confirmed, &daemon.label, message);
-            findings.push(finding.evidence(ours.named.evidence.clone()).fix(remedy(daemon, &ours.name, Some(ours))));
-        }
-    }
-    findings
-}
-
-fn broken(daemon: &Subject, topic: Topic, problem: Problem, point: &Judged, ours: Option<&Judged>) -> Finding {
-    let message = format!("{}={}: {}", point.name, point.shown, point.named.liveness.detail);
-    let finding = Finding::new(topic.kind(problem), outcome_of(problem), &daemon.label, message).evidence(point.named.evidence.clone());
-    if problem == Problem::Unknown {
-        return finding;
-    }
-    finding.fix(remedy(daemon, &point.name, ours))
-}
-
-fn foreign(daemon: &Subject, topic: Topic, point: &Judged, terminal: &Subject, ours: &Judged) -> Finding {
-    let login = |subject: &Subject| match &subject.birth.ssh_connection {
-        Some(connection) => format!(" of the login from {}", connection.split(' ').next().unwrap_or(connection)),
-        None => String::new(),
+    let absent = |ours: &&Judged| {
+        ours.topic.is_some_and(is_needed) && ours.state() == State::Alive && points.iter().all(|point| point.name != ours.name)
     };
-    let message = format!(
-        "{}={}: alive{}; this terminal's is {}{}",
-        point.name,
-        point.shown,
-        login(daemon),
-        ours.shown,
-        login(terminal)
-    );
-    let evidence = point.named.evidence.iter().chain(&ours.named.evidence).cloned();
-    Finding::new(topic.kind(Problem::Foreign), Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(remedy(daemon, &point.name, Some(ours)))
+    for ours in terminal_points.iter().filter(absent) {
+        let Some(topic) = ours.topic else { continue };
+        troubles.push(Trouble { topic, problem: Problem::Missing, point: ours, ours: Some(ours) });
+    }
+    let carried: Vec<(&str, &[u8])> = troubles.iter().filter_map(Trouble::offer).collect();
+    let renewal = daemon.fix(host, &if carried.is_empty() { Fix::Restart } else { Fix::Carry(&carried) });
+    troubles.iter().map(|trouble| trouble.finding(daemon, terminal, &renewal)).collect()
 }
 
-/// The fix for this agent and version. The terminal's value is offered only after it was found alive.
-fn remedy(daemon: &Subject, name: &str, ours: Option<&Judged>) -> Vec<String> {
-    let alive = ours.filter(|ours| ours.state() == State::Alive).and_then(|ours| ours.value.clear());
-    let offered = alive.and_then(|value| std::str::from_utf8(value).ok());
-    let mut lines = Vec::new();
-    if offered.is_none() {
-        lines.push(format!("this terminal has no live {name} to offer: get one first (a new login), then"));
+/// A variable of a daemon that leads nowhere, to somebody else, or is not there.
+struct Trouble<'p> {
+    topic: Topic,
+    problem: Problem,
+    point: &'p Judged,
+    ours: Option<&'p Judged>,
+}
+
+impl<'p> Trouble<'p> {
+    /// The terminal's value, which is offered only after it was found alive.
+    fn offer(&self) -> Option<(&'p str, &'p [u8])> {
+        let ours = self.ours.filter(|ours| self.problem != Problem::Unknown && ours.state() == State::Alive)?;
+        Some((&ours.name, ours.value.clear()?))
     }
-    if let Some(agent) = &daemon.agent {
-        lines.extend(crate::agent::fix(agent, &Remedy { name: name.to_owned(), value: offered.map(str::to_owned) }));
+
+    fn finding(&self, daemon: &Subject, terminal: &Subject, renewal: &[String]) -> Finding {
+        let Trouble { topic, problem, point, ours } = self;
+        let message = match (problem, ours) {
+            (Problem::Missing, _) => format!("{} is not set; {}'s {} is alive", point.name, terminal.label, point.shown),
+            (Problem::Foreign, Some(ours)) => {
+                let (theirs, own) = (login(daemon), login(terminal));
+                format!("{}={}: alive{theirs}; {}'s is {}{own}", point.name, point.shown, terminal.label, ours.shown)
+            }
+            _ => format!("{}={}: {}", point.name, point.shown, point.named.liveness.detail),
+        };
+        let outcome = if *problem == Problem::Unknown { Outcome::Undetermined } else { Outcome::Confirmed };
+        let seen = point
+            .named
+            .evidence
+            .iter()
+            .chain(ours.filter(|_| *problem == Problem::Foreign).into_iter().flat_map(|ours| &ours.named.evidence));
+        let finding = Finding::new(topic.kind(*problem), outcome, &daemon.label, message).evidence(seen.cloned());
+        match (problem, self.offer()) {
+            (Problem::Unknown, _) => finding,
+            (_, Some(_)) => finding.fix(renewal.iter().cloned()),
+            (_, None) => {
+                let first = format!("{} has no live {} to offer: get one first (a new login), then", terminal.label, point.name);
+                finding.fix([first].into_iter().chain(renewal.iter().cloned()))
+            }
+        }
     }
-    lines
+}
+
+fn login(subject: &Subject) -> String {
+    match &subject.birth.ssh_connection {
+        Some(connection) => format!(", of the login from {}", connection.split(' ').next().unwrap_or(connection)),
+        None => String::new(),
+    }
 }
 
 fn problem_of(state: State) -> Option<Problem> {
@@ -162,13 +225,10 @@ fn problem_of(state: State) -> Option<Problem> {
     }
 }
 
-fn outcome_of(problem: Problem) -> Outcome {
-    if problem == Problem::Unknown { Outcome::Undetermined } else { Outcome::Confirmed }
-}
-
 /// Both alive, and not the same: the daemon's windows and keys are somebody else's, or another login's.
 fn is_foreign(topic: Topic, point: &Judged, ours: &Judged) -> bool {
-    let belongs_to_a_login = matches!(topic, Topic::Display | Topic::Wayland | Topic::SshAgent | Topic::Bus | Topic::RuntimeDir | Topic::Editor);
+    let belongs_to_a_login =
+        matches!(topic, Topic::Display | Topic::Wayland | Topic::SshAgent | Topic::Bus | Topic::RuntimeDir | Topic::Editor);
     belongs_to_a_login && point.state() == State::Alive && ours.state() == State::Alive && differ(&point.value, &ours.value)
 }
 

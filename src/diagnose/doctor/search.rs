@@ -123,7 +123,11 @@ fn different(daemon: &Carrier<'_>, ours: &[Vec<u8>], terminal: &Carrier<'_>, the
     }
     groups
         .into_iter()
-        .map(|((daemon, terminal), programs)| Different { daemon: daemon.as_deref().map(shown), terminal: terminal.as_deref().map(shown), programs })
+        .map(|((daemon, terminal), programs)| Different {
+            daemon: daemon.as_deref().map(shown),
+            terminal: terminal.as_deref().map(shown),
+            programs,
+        })
         .collect()
 }
 

@@ -1,26 +1,39 @@
 //! PATH, needs, unit and lingering of a daemon, as findings.
 
-use crate::host::{Host, Unknown};
-use crate::origin::{Carrier, login, unit};
+use crate::agent::Fix;
+use crate::host::{Host, Unknown, Value};
+use crate::origin::unit::{self, Manager};
+use crate::origin::{Carrier, login};
 use crate::redact::Redactor;
 use crate::verdict::registry::{
-    CLIPBOARD_UNRELIABLE, GIT_SSH_INCOMPLETE, GUI_INCOMPLETE, LINGER_OFF, PATH_MISSING_DIRECTORY, PATH_RESOLVES_DIFFERENTLY, PATH_UNSET, UNIT_DIFFERS,
+    CLIPBOARD_UNRELIABLE, GIT_SSH_INCOMPLETE, GUI_INCOMPLETE, LINGER_OFF, PATH_MISSING_DIRECTORY, PATH_RESOLVES_DIFFERENTLY, PATH_UNSET,
+    UNIT_DIFFERS,
 };
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
+use super::super::portrait::equal;
 use super::super::subject::Subject;
 use super::super::values::Shown;
 use super::needs::{Need, Purpose, Verdict};
 use super::search::{self, Different, PathReport};
 
 /// PATH against the terminal's, and what is wrong with it.
-pub fn path(daemon: &Subject, carrier: &Carrier<'_>, terminal: &Subject, terminal_carrier: &Carrier<'_>) -> (Option<PathReport>, Vec<Finding>) {
-    let fix = || daemon.agent.as_ref().map(crate::agent::restart).unwrap_or_default();
+pub fn path(
+    host: &Host,
+    daemon: &Subject,
+    carrier: &Carrier<'_>,
+    terminal: &Subject,
+    terminal_carrier: &Carrier<'_>,
+) -> (Option<PathReport>, Vec<Finding>) {
+    let fix = || daemon.fix(host, &Fix::Restart);
     let report = match search::compare(carrier, terminal_carrier) {
         Ok(report) => report,
         Err(Unknown::Absent) if carrier.environ.get("PATH").is_none() => {
             let evidence = carrier.saw(&daemon.source, "no entry PATH");
-            return (None, vec![Finding::new(&PATH_UNSET, Outcome::Confirmed, &daemon.label, "PATH is not set").evidence([evidence]).fix(fix())]);
+            return (
+                None,
+                vec![Finding::new(&PATH_UNSET, Outcome::Confirmed, &daemon.label, "PATH is not set").evidence([evidence]).fix(fix())],
+            );
         }
         Err(reason) => {
             let message = format!("PATH could not be read: {reason}");
@@ -39,24 +52,52 @@ pub fn path(daemon: &Subject, carrier: &Carrier<'_>, terminal: &Subject, termina
         findings.push(Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Undetermined, &daemon.label, message).evidence(evidence));
     }
     if !report.different.is_empty() && terminal.environ.is_ok() {
-        let message = format!("programs that are not the same as in {}: {}", terminal.label, report.different.iter().map(sentence).collect::<Vec<_>>().join("; "));
-        let evidence = report.different.iter().map(|different| carrier.saw("PATH of both, directory by directory", sentence(different)));
+        let message = format!("programs are not those of {}: {}", terminal.label, counted(&report.different));
+        let evidence = report.different.iter().map(|different| {
+            let place = different.terminal.as_deref().or(different.daemon.as_deref()).unwrap_or("PATH");
+            carrier.saw(place, sentence(different))
+        });
         findings.push(Finding::new(&PATH_RESOLVES_DIFFERENTLY, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix()));
     }
     (Some(report), findings)
 }
 
-/// `node, npm (and 10 more) come from /usr/bin, here from /home/u/.nvm/bin`.
+/// How many names a line gives before it counts.
+const NAMED: usize = 4;
+
+fn names(programs: &[String]) -> String {
+    let named = programs.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match programs.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// `node, npm and 3 more are others; cargo is not found`.
+fn counted(different: &[Different]) -> String {
+    let all = |found: bool| {
+        let programs: Vec<String> =
+            different.iter().filter(|different| different.daemon.is_some() == found).flat_map(|different| &different.programs).cloned().collect();
+        programs
+    };
+    let verb = |programs: &[String], one: &str, many: &str| if programs.len() == 1 { one.to_owned() } else { many.to_owned() };
+    let mut parts = Vec::new();
+    let (others, lost) = (all(true), all(false));
+    if !others.is_empty() {
+        parts.push(format!("{} {}", names(&others), verb(&others, "is another", "are others")));
+    }
+    if !lost.is_empty() {
+        parts.push(format!("{} {} not found", names(&lost), verb(&lost, "is", "are")));
+    }
+    parts.join("; ")
+}
+
+/// What one pair of directories does to the programs between them; the evidence names the terminal's directory.
 fn sentence(different: &Different) -> String {
-    const NAMED: usize = 4;
-    let names = different.programs.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    let more = different.programs.len().saturating_sub(NAMED);
-    let names = if more > 0 { format!("{names} and {more} more") } else { names };
-    match (&different.daemon, &different.terminal) {
-        (Some(daemon), Some(terminal)) => format!("{names} from {daemon}, here from {terminal}"),
-        (None, Some(terminal)) => format!("{names} not found, here in {terminal}"),
-        (Some(daemon), None) => format!("{names} from {daemon}, here not found"),
-        (None, None) => names,
+    let names = names(&different.programs);
+    match &different.daemon {
+        Some(daemon) => format!("{names}: the daemon finds them in {daemon} first"),
+        None => format!("{names}: not on the daemon's PATH"),
     }
 }
 
@@ -74,11 +115,12 @@ pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], terminal: 
             _ => continue,
         };
         let message = format!("{}: {}", need.purpose.words(), need.detail);
-        let evidence = need.parts.iter().map(|part| carrier.saw(&part.name, format!("{}: {}", part.liveness.state.word(), part.liveness.detail)));
-        let fix = match (need.purpose, &daemon.agent) {
-            (Purpose::Clipboard, _) => vec!["install wl-clipboard, and put it before xclip and xsel".to_owned()],
-            (_, Some(agent)) => crate::agent::restart(agent),
-            (_, None) => Vec::new(),
+        let evidence =
+            need.parts.iter().map(|part| carrier.saw(&part.name, format!("{}: {}", part.liveness.state.word(), part.liveness.detail)));
+        let fix = match need.purpose {
+            Purpose::Clipboard => vec!["install wl-clipboard, and put it before xclip and xsel on PATH".to_owned()],
+            // The findings about the parts say how; a second way would contradict them.
+            Purpose::Gui | Purpose::GitOverSsh => Vec::new(),
         };
         findings.push(Finding::new(kind, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix));
     }
@@ -87,34 +129,37 @@ pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], terminal: 
 
 /// What the unit declares and the process does not have; a user service that ends with the last login.
 pub fn unit_and_linger(host: &Host, redactor: &Redactor, daemon: &Subject) -> Vec<Finding> {
-    let (Some(stat), Some(unit_name)) = (&daemon.stat, &daemon.birth.unit) else { return Vec::new() };
+    let Some(stat) = &daemon.stat else { return Vec::new() };
+    let home = daemon.environ.as_ref().ok().and_then(|environ| environ.filled("HOME"));
+    let Some((unit, manager)) = unit::of_process(&host.process(stat.pid), home) else { return Vec::new() };
     let mut findings = Vec::new();
-    let at = host.machine().taken_at();
-    if let Ok(environ) = &daemon.environ {
-        for variable in unit::declared(host, stat, &daemon.birth) {
-            let live = environ.get(&variable.name);
-            let Some(declared) = variable.value.clear() else { continue };
-            if live.and_then(|live| live.clear()) == Some(declared) || matches!(live, Some(live) if live.clear().is_none()) {
+    let saw = |source: String, detail: String| Evidence { source, how: How::Passive, at: host.machine().taken_at(), detail };
+    if let (Ok(environ), Ok(declared)) = (&daemon.environ, unit::declared(host, &unit, &manager)) {
+        for name in declared.names() {
+            let Some(name) = name.as_str() else { continue };
+            let (live, Some(setting)) = (environ.get(name), declared.columns(name).declared) else { continue };
+            if equal(&setting.value, live) != Some(false) {
                 continue;
             }
-            let shown = |value: &crate::host::Value| Shown::of(redactor, variable.name.as_bytes(), value).human();
-            let live_text = live.map_or_else(|| "not set".to_owned(), shown);
-            let message = format!("{}: {} sets {}, the process has {live_text}", variable.name, variable.file, shown(&variable.value));
-            let evidence = [
-                Evidence { source: variable.file.clone(), how: How::Passive, at: at.clone(), detail: format!("sets {}", variable.name) },
-                Evidence { source: daemon.source.clone(), how: How::Passive, at: at.clone(), detail: format!("{} is {live_text}", variable.name) },
-            ];
-            let fix = unit::reload(&daemon.birth, unit_name);
-            findings.push(Finding::new(&UNIT_DIFFERS, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix));
+            let shown = |value: &Value| Shown::of(redactor, name.as_bytes(), value).human();
+            let live = live.map_or_else(|| "not set".to_owned(), shown);
+            let message = format!("{name}: {} sets {}, the process has {live}", setting.source, shown(&setting.value));
+            let evidence = [saw(setting.source.clone(), format!("sets {name}")), saw(daemon.source.clone(), format!("{name}: {live}"))];
+            findings.push(
+                Finding::new(&UNIT_DIFFERS, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(manager.restart(&unit)),
+            );
         }
     }
-    if let Some(lingering) = login::lingering(host, stat) {
-        let user = host.user_name(stat.euid).unwrap_or_else(|| stat.euid.to_string());
-        if let Ok(false) = lingering {
-            let message = format!("it runs in the user manager of {user} as {unit_name}, and lingering is off: it ends with the last login");
-            let evidence = Evidence { source: format!("/var/lib/systemd/linger/{user}"), how: How::Passive, at, detail: "no such file".to_owned() };
-            findings.push(Finding::new(&LINGER_OFF, Outcome::Confirmed, &daemon.label, message).evidence([evidence]).fix([format!("loginctl enable-linger {user}")]));
-        }
+    if let (Manager::User { .. }, Some(user)) = (&manager, host.user_name(stat.euid))
+        && let Ok(false) = login::lingers(host, &user)
+    {
+        let message = format!("it runs in the user manager of {user} as {unit}, and lingering is off: it ends with the last login");
+        let evidence = saw(format!("/var/lib/systemd/linger/{user}"), "no such file".to_owned());
+        findings.push(
+            Finding::new(&LINGER_OFF, Outcome::Confirmed, &daemon.label, message)
+                .evidence([evidence])
+                .fix([format!("loginctl enable-linger {user}")]),
+        );
     }
     findings
 }

@@ -1,0 +1,336 @@
+//! OpenCode: its programs, the modes it is started in, and what repairs its environment.
+//!
+//! The program is a Bun single-file executable. Its build compiles `--user-agent=opencode/1.18.34` in (next-16350:
+//! `opencode2/0.0.0-next-16350`; 2.x: `opencode/<channel>/<version>/cli`), which tells the product and its version.
+//! The generation comes from strings in its JavaScript, never from the version.
+
+use std::io;
+
+use super::bun::Payload;
+use super::fix::{self, Fix};
+use super::program::{ReadAt, holds};
+use super::recognise::ProgramFacts;
+use super::{Agent, AgentProcess, Generation, Listener, Mode, Role};
+use crate::host::{Host, Raw};
+use crate::verdict::Finding;
+
+mod registration;
+pub mod service_file;
+
+pub use registration::{ListenerFact, PidFact, Registration, registrations};
+pub use service_file::{Registered, Roots, ServiceConfig, service_configs};
+
+/// OpenCode 1.x, the 2.0 preview and 2.x.
+pub struct OpenCode;
+
+/// Id in the catalogue.
+pub(super) const ID: &str = "opencode";
+
+/// What a string in the JavaScript proves.
+struct Marker {
+    text: &'static [u8],
+    proves: Generation,
+}
+
+/// In order: the first string found decides. Counts in `reference/opencode.md` §6 and measured: `session.environment`
+/// stands in 2.0.24 and in neither 1.18.34 nor next-16350; `"--service"` stands in next-16350 and not in 1.18.34.
+const LATER: &[Marker] =
+    &[Marker { text: b"session.environment", proves: Generation::V2 }, Marker { text: b"\"--service\"", proves: Generation::Preview }];
+
+/// Stands in the entry module of 1.18.34 (it is laid on its tools) and nowhere in next-16350.
+const FIRST: Marker = Marker { text: b"OPENCODE_PID", proves: Generation::V1 };
+
+/// What the program is, if it is OpenCode.
+pub(super) fn program(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<ProgramFacts>> {
+    let version = match &payload.user_agent {
+        Some(agent) => match product_version(agent) {
+            Some(version) => Some(version.to_owned()),
+            None => return Ok(None),
+        },
+        // A build of one's own without the flag: the entry module speaks.
+        None => match payload.scripts.first() {
+            Some(entry) if holds(file, entry.clone(), b"OPENCODE_")? => None,
+            _ => return Ok(None),
+        },
+    };
+    Ok(Some(ProgramFacts { agent: ID.to_owned(), client: false, version, generation: generation(file, payload)? }))
+}
+
+fn product_version(user_agent: &str) -> Option<&str> {
+    let mut parts = user_agent.split('/');
+    if !matches!(parts.next()?, "opencode" | "opencode2") {
+        return None;
+    }
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(version), None, None) | (Some(_), Some(version), _) => Some(version).filter(|version| !version.is_empty()),
+        _ => None,
+    }
+}
+
+fn generation(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<Generation>> {
+    /// The preview has 17 MB of JavaScript, 1.18.34 57 MB and is decided by its entry module.
+    const LIMIT: u64 = 96 << 20;
+    let Some((entry, others)) = payload.scripts.split_first() else { return Ok(None) };
+    if holds(file, entry.clone(), FIRST.text)? {
+        return Ok(Some(FIRST.proves));
+    }
+    let mut read = 0;
+    let mut found = LATER.len();
+    for script in std::iter::once(entry).chain(others) {
+        read += script.end - script.start;
+        if found == 0 || read > LIMIT {
+            break;
+        }
+        for (index, marker) in LATER.iter().enumerate().take(found) {
+            if holds(file, script.clone(), marker.text)? {
+                found = index;
+                break;
+            }
+        }
+    }
+    // Cut short, the scan may have missed the stronger string.
+    let complete = found == 0 || read <= LIMIT;
+    Ok(LATER.get(found).filter(|_| complete).map(|marker| marker.proves))
+}
+
+/// The mode that the arguments of a process known as OpenCode select.
+pub(super) fn mode(argv: &[Raw]) -> Mode {
+    /// Flags that take the next argument.
+    const VALUED: &[&str] = &[
+        "--log-level",
+        "--port",
+        "--hostname",
+        "--mdns-domain",
+        "--cors",
+        "--model",
+        "-m",
+        "--session",
+        "-s",
+        "--prompt",
+        "--agent",
+        "--replay-limit",
+        "--server",
+    ];
+    let has = |flag: &str| argv.iter().any(|arg| arg.as_bytes() == flag.as_bytes());
+    let mut words = argv.iter().skip(1);
+    let mut command = None;
+    while let Some(arg) = words.next() {
+        match arg.as_str() {
+            Some(flag) if VALUED.contains(&flag) => drop(words.next()),
+            Some(flag) if flag.starts_with('-') => {}
+            word => {
+                command = word;
+                break;
+            }
+        }
+    }
+    match command {
+        Some("serve") if has("--service") => Mode::Service,
+        Some("serve") if has("--stdio") => Mode::Standalone,
+        Some("serve") => Mode::Serve,
+        Some("web") => Mode::Web,
+        Some("run") => Mode::Run,
+        Some("acp") => Mode::Acp,
+        Some("attach") => Mode::Attach,
+        Some("mini") => Mode::Mini,
+        Some("api") => Mode::Api,
+        Some(
+            "agent" | "auth" | "completion" | "console" | "db" | "debug" | "export" | "github" | "import" | "mcp" | "migrate" | "models"
+            | "pair" | "plug" | "plugin" | "pr" | "providers" | "service" | "session" | "stats" | "uninstall" | "upgrade",
+        ) => Mode::Command,
+        _ if has("--mini") => Mode::Mini,
+        // No command, or the project's directory in its place.
+        _ => Mode::Tui,
+    }
+}
+
+/// The role of a process in this mode. OpenCode 1.x serves from within the interface when it was given a port.
+pub(super) fn role(mode: Mode, listens: bool) -> Role {
+    match mode {
+        Mode::Service | Mode::Serve | Mode::Web | Mode::Standalone => Role::Daemon,
+        _ if listens => Role::Daemon,
+        _ => Role::Client,
+    }
+}
+
+impl Agent for OpenCode {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn findings(&self, host: &Host, process: &AgentProcess) -> Vec<Finding> {
+        let restart = self.fix(host, process, &Fix::Restart);
+        let mut findings: Vec<Finding> = fix::deleted_exe(host, process, restart).into_iter().collect();
+        findings.extend(process.registration.iter().flat_map(|registration| registration.findings(host)));
+        findings
+    }
+
+    fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
+        let program = fix::program(process, "opencode");
+        let service = process.mode == Some(Mode::Service);
+        match (process.generation, wanted) {
+            (_, Fix::Carry(values)) if process.role == Role::Tool => self.tool(process, values),
+            (Some(Generation::V2), Fix::Carry(values)) if process.role == Role::Daemon => {
+                let mut lines =
+                    vec!["reopen the session from this terminal: OpenCode uploads the terminal's environment with it".to_owned()];
+                if service {
+                    lines.extend(values.iter().map(|(name, value)| set_env(&program, name, value)));
+                    lines.push(format!("{program} service restart"));
+                } else {
+                    lines.extend(restart(host, process, &program));
+                }
+                lines.push(
+                    "a session opened through the API or with --server uploads nothing; put the whole environment yourself:".to_owned(),
+                );
+                lines.push(put(process, &program));
+                lines
+            }
+            (Some(Generation::V2), Fix::Drop(names)) if service => {
+                let mut lines: Vec<String> = vec![format!("{program} service stop")];
+                // `env -u` keeps what leaked into this terminal from leaking again.
+                lines.push(format!("env{} {program} service start", names.iter().map(|name| format!(" -u {name}")).collect::<String>()));
+                lines
+            }
+            (_, Fix::Drop(names)) => {
+                let unset = format!("unset {}", names.join(" "));
+                std::iter::once(unset).chain(restart(host, process, &program)).collect()
+            }
+            _ => restart(host, process, &program),
+        }
+    }
+}
+
+impl OpenCode {
+    fn tool(&self, process: &AgentProcess, values: &[(&str, &[u8])]) -> Vec<String> {
+        let parent = process.parent.map_or_else(|| "its agent".to_owned(), |pid| format!("pid {pid}"));
+        vec![format!(
+            "a tool has the environment it was started with: repair {parent}, then run it again with {}",
+            fix::assignments(values)
+        )]
+    }
+}
+
+/// `service set env` of 2.x stops the service and writes its config; the next start has the value.
+fn set_env(program: &str, name: &str, value: &[u8]) -> String {
+    // A value that begins with a dash would be read as a flag.
+    let end = if value.starts_with(b"-") { "-- " } else { "" };
+    format!("{program} service set env {name} {end}{}", fix::quote(value))
+}
+
+/// The upload replaces the session's whole environment, so it has to carry all of it.
+fn put(process: &AgentProcess, program: &str) -> String {
+    let server = match (&process.mode, process.listeners.as_deref()) {
+        (Some(Mode::Service), _) => String::new(),
+        (_, Ok([Listener::Tcp(address), ..])) => format!(" --server http://{address}"),
+        _ => String::new(),
+    };
+    format!("{program} api{server} put /api/session/SESSION_ID/environment --data \"$(jq -n '{{variables: env}}')\"")
+}
+
+/// How this process is ended and started again from the terminal at hand.
+fn restart(host: &Host, process: &AgentProcess, program: &str) -> Vec<String> {
+    let pid = process.stat.pid;
+    let address = || match process.listeners.as_deref() {
+        Ok([Listener::Tcp(address), ..]) => format!(" --hostname {} --port {}", address.ip(), address.port()),
+        _ => String::new(),
+    };
+    let own = process.stat.euid == host.machine().uid;
+    match process.mode {
+        // The service of the preview and of 2.x is started by whoever asks for it, with the asker's environment.
+        Some(Mode::Service) if own => vec![format!("{program} service restart")],
+        Some(Mode::Serve) => vec![format!("kill {pid}"), format!("{program} serve{}", address())],
+        Some(Mode::Web) => vec![format!("kill {pid}"), format!("{program} web{}", address())],
+        Some(Mode::Standalone) => {
+            vec![format!("quit the client that it belongs to (pid {}) and start it again from this terminal", process.stat.ppid)]
+        }
+        Some(Mode::Service) => {
+            let user = host.user_name(process.stat.euid).unwrap_or_else(|| process.stat.euid.to_string());
+            vec![format!("as {user}, from the terminal whose environment it shall have: {program} service restart")]
+        }
+        _ => vec![format!("quit it (pid {pid}) and start it again from this terminal")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bun::{made_payload, payload};
+    use super::super::program::{made_elf, sections};
+    use super::*;
+
+    fn argv(words: &[&str]) -> Vec<Raw> {
+        words.iter().map(|word| Raw::from(*word)).collect()
+    }
+
+    #[test]
+    fn modes_are_those_of_the_real_command_lines() {
+        for (words, expected) in [
+            (&["/x/opencode2", "serve", "--service"][..], Mode::Service),
+            (&["/x/opencode2", "serve", "--stdio", "--port", "0"], Mode::Standalone),
+            (&["opencode2", "serve"], Mode::Serve),
+            (&["opencode", "--print-logs", "--log-level", "DEBUG", "serve", "--port", "4096"], Mode::Serve),
+            (&["opencode", "web"], Mode::Web),
+            (&["opencode"], Mode::Tui),
+            (&["opencode2", "--standalone"], Mode::Tui),
+            (&["opencode", "/home/u/project"], Mode::Tui),
+            (&["opencode", "--port", "4096"], Mode::Tui),
+            (&["opencode", "--prompt", "serve"], Mode::Tui),
+            (&["opencode", "run", "hello"], Mode::Run),
+            (&["opencode2", "acp"], Mode::Acp),
+            (&["opencode2", "mini"], Mode::Mini),
+            (&["opencode", "--mini"], Mode::Mini),
+            (&["opencode2", "service", "restart"], Mode::Command),
+            (&["opencode2", "api", "get", "/api/health"], Mode::Api),
+            (&[], Mode::Tui),
+        ] {
+            assert_eq!(mode(&argv(words)), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_listener_makes_the_interface_of_1_x_a_daemon() {
+        assert_eq!(role(Mode::Tui, false), Role::Client);
+        assert_eq!(role(Mode::Tui, true), Role::Daemon);
+        assert_eq!(role(Mode::Standalone, false), Role::Daemon);
+    }
+
+    fn facts(arguments: &str, sources: &[&str]) -> Option<(Option<String>, Option<Generation>)> {
+        let mut file = made_elf(&[]);
+        file.extend_from_slice(&made_payload(arguments, sources));
+        let payload = payload(&file, &sections(&file).unwrap().unwrap()).unwrap().unwrap();
+        program(&file, &payload).unwrap().map(|facts| (facts.version, facts.generation))
+    }
+
+    #[test]
+    fn product_version_and_generation_are_read_apart() {
+        let version = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            facts("--user-agent=opencode/1.18.34 --use-system-ca --", &["OPENCODE_PID", ""]),
+            Some((version("1.18.34"), Some(Generation::V1)))
+        );
+        assert_eq!(
+            facts("--user-agent=opencode2/0.0.0-next-16350 --use-system-ca --", &["x", "[\"serve\",\"--service\"]"]),
+            Some((version("0.0.0-next-16350"), Some(Generation::Preview)))
+        );
+        assert_eq!(
+            facts("--user-agent=opencode/latest/2.0.24/cli --", &["\"--service\"", "x", "session.environment"]),
+            Some((version("2.0.24"), Some(Generation::V2)))
+        );
+        assert_eq!(facts("--user-agent=opencode/9.9.9 --", &["x"]), Some((version("9.9.9"), None)), "a version proves no generation");
+        assert_eq!(facts("--user-agent=opencode-grok/1.0.0 --", &["OPENCODE_PID"]), None, "a fork is another product");
+        assert_eq!(facts("--", &["process.env.OPENCODE_PID"]), Some((None, Some(Generation::V1))));
+        assert_eq!(facts("--", &["another program"]), None);
+    }
+
+    #[test]
+    fn values_are_quoted_and_dashes_are_no_flags() {
+        assert_eq!(set_env("opencode", "DISPLAY", b"localhost:11.0"), "opencode service set env DISPLAY localhost:11.0");
+        assert_eq!(set_env("opencode", "X", b"-a b"), "opencode service set env X -- '-a b'");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_arguments_panic(words in proptest::collection::vec(proptest::collection::vec(proptest::num::u8::ANY, 0..20), 0..8)) {
+            let _ = mode(&words.into_iter().map(Raw).collect::<Vec<_>>());
+        }
+    }
+}
