@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use load::Load;
 use measure::{Job, peak_kib, rounds};
-use table::{Row, Table, mib, ms};
+use table::{Row, Table, mib};
 use targets::Targets;
 
 /// Rounds go on until one of these is reached.
@@ -118,23 +118,19 @@ fn run(options: &Options) -> Result<bool, String> {
     println!("{} rounds", times.rounds);
     for row in &targets.ratio {
         let (this, that) = (times.median(&ours(&row.command)), times.median(&theirs(&row.than)));
-        let ratio = this.as_secs_f64() / that.as_secs_f64();
-        table.push(Row::new(title(&row.command), ms(this), row.than.join(" "), ms(that), ratio, row.at_most));
+        table.push(Row::times(title(&row.command), this, row.than.join(" "), that, row.at_most));
     }
 
     for row in &targets.start {
         let pair = [ours(&row.command), theirs(&row.than)];
         let times = rounds(&pair, effort.starts, effort.patience)?;
         let [this, that] = pair.map(|job| times.median(&job));
-        let ratio = this.as_secs_f64() / that.as_secs_f64();
-        table.push(Row::new(title(&row.command), ms(this), row.than.join(" "), ms(that), ratio, row.at_most));
+        table.push(Row::times(title(&row.command), this, row.than.join(" "), that, row.at_most));
     }
 
     for row in &targets.memory {
         let peak = peak_kib(&ours(&row.command)).map(|kib| kib as f64 / 1024.0);
-        let measured = peak.as_ref().map_or_else(|reason| reason.clone(), |peak| mib(*peak));
-        let (peak, limit) = (peak.unwrap_or(f64::INFINITY), row.at_most_mib);
-        table.push(Row::new(title(&row.command), measured, "peak memory".to_owned(), mib(limit), peak / limit, 1.0));
+        table.push(Row::size(title(&row.command), "peak memory", peak, row.at_most_mib));
     }
 
     if effort.grow {
@@ -145,21 +141,16 @@ fn run(options: &Options) -> Result<bool, String> {
         let more = load::running();
         for row in &targets.growth {
             let job = ours(&row.command);
-            let (few, many) = (times.median(&job), grown.median(&job));
-            let ratio = (many.as_secs_f64() / more as f64) / (few.as_secs_f64() / processes as f64);
-            let than = format!("the same, {processes} processes");
-            table.push(
-                Row::new(format!("{}, {more} processes", title(&row.command)), ms(many), than, ms(few), ratio, row.at_most).a_process(),
-            );
+            let (few, many) = ((times.median(&job), processes), (grown.median(&job), more));
+            table.push(Row::growth(&title(&row.command), many, few, row.at_most));
         }
     }
     drop(load);
 
     let (whole, demo) = (file_bytes(&options.program)?, demo_bytes());
-    let size = (whole - demo) as f64 / f64::from(1 << 20);
-    let limit = targets.size.at_most_mib;
-    let than = format!("binary, {} of demo left out", mib(demo as f64 / f64::from(1 << 20)));
-    table.push(Row::new("whoseenv".to_owned(), mib(size), than, mib(limit), size / limit, 1.0));
+    let mebi = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let which = format!("binary, {} of demo left out", mib(mebi(demo)));
+    table.push(Row::size("whoseenv".to_owned(), &which, Ok(mebi(whole.saturating_sub(demo))), targets.size.at_most_mib));
 
     println!("\n{table}");
     if !effort.grow {

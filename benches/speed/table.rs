@@ -8,25 +8,38 @@ pub struct Table(Vec<Row>);
 
 /// One target.
 pub struct Row {
-    cells: [String; 4],
-    ratio: f64,
-    target: f64,
-    unit: &'static str,
+    cells: [String; 6],
+    met: bool,
 }
 
 impl Row {
-    pub fn new(what: String, measured: String, than: String, other: String, ratio: f64, target: f64) -> Row {
-        Row { cells: [what, measured, than, other], ratio, target, unit: "" }
+    /// A time beside another: their ratio is judged.
+    pub fn times(what: String, took: Duration, than: String, other: Duration, at_most: f64) -> Row {
+        let ratio = took.as_secs_f64() / other.as_secs_f64();
+        Row { cells: [what, ms(took), than, ms(other), format!("{ratio:.2}"), format!("≤ {at_most:.2}")], met: ratio <= at_most }
     }
 
-    /// The ratio is one of times a process.
-    pub fn a_process(mut self) -> Row {
-        self.unit = " a process";
-        self
+    /// The same command on a larger machine: the ratio of times a process is judged.
+    pub fn growth(what: &str, many: (Duration, usize), few: (Duration, usize), at_most: f64) -> Row {
+        let each = |(took, processes): (Duration, usize)| took.as_secs_f64() / processes as f64;
+        let ratio = each(many) / each(few);
+        let named = |(_, processes)| format!("{processes} processes");
+        let cells = [
+            format!("{what}, {}", named(many)),
+            ms(many.0),
+            format!("{}, a process", named(few)),
+            ms(few.0),
+            format!("{ratio:.2}"),
+            format!("≤ {at_most:.2}"),
+        ];
+        Row { cells, met: ratio <= at_most }
     }
 
-    fn met(&self) -> bool {
-        self.ratio <= self.target
+    /// A size, or why it could not be measured, which counts as missed.
+    pub fn size(what: String, which: &str, size: Result<f64, String>, at_most: f64) -> Row {
+        let met = size.as_ref().is_ok_and(|size| *size <= at_most);
+        let measured = size.map_or_else(|reason| reason, mib);
+        Row { cells: [what, measured, which.to_owned(), String::new(), String::new(), format!("≤ {}", mib(at_most))], met }
     }
 }
 
@@ -40,7 +53,7 @@ impl Table {
     }
 
     pub fn missed(&self) -> usize {
-        self.0.iter().filter(|row| !row.met()).count()
+        self.0.iter().filter(|row| !row.met).count()
     }
 }
 
@@ -48,9 +61,8 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let heads = ["command", "measured", "beside", "measured", "ratio", "target", ""].map(str::to_owned);
         let lines = self.0.iter().map(|row| {
-            let [what, measured, than, other] = row.cells.clone();
-            let ratio = if row.ratio.is_finite() { format!("{:.2}{}", row.ratio, row.unit) } else { "?".to_owned() };
-            [what, measured, than, other, ratio, format!("≤ {:.2}", row.target), if row.met() { "met" } else { "MISSED" }.to_owned()]
+            let [what, measured, than, other, ratio, target] = row.cells.clone();
+            [what, measured, than, other, ratio, target, if row.met { "met" } else { "MISSED" }.to_owned()]
         });
         let lines: Vec<[String; 7]> = std::iter::once(heads).chain(lines).collect();
         let widths: Vec<usize> = (0..7).map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)).collect();
@@ -62,7 +74,7 @@ impl fmt::Display for Table {
     }
 }
 
-pub fn ms(time: Duration) -> String {
+fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1000.0;
     if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
 }
