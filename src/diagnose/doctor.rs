@@ -223,7 +223,7 @@ fn daemon(
             let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier);
             daemon.path = path;
             findings.extend(found);
-            findings.extend(service::needs(subject, &carrier, &daemon.needs, &needs::of(&terminal_carrier, redactor)));
+            findings.extend(service::needs(subject, &carrier, &daemon.needs));
         }
     }
     let (children, found) = inheritance::children(host, redactor, subject);

@@ -252,6 +252,13 @@ mod tests {
     }
 
     #[test]
+    fn what_other_values_are_judged_by_is_never_masked_for_its_name() {
+        for name in origin::READ_BESIDE {
+            assert!(row(name).shown, "{name}");
+        }
+    }
+
+    #[test]
     fn the_table_is_sound() {
         let rows = read(BUILT_IN).unwrap();
         assert!(rows.len() > 200, "{}", rows.len());

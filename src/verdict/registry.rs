@@ -89,6 +89,11 @@ macro_rules! registry {
                 match self { $(Topic::$topic => $noun),* }
             }
 
+            /// A place that is gone breaks the tools that use it; a socket or display that is gone breaks what everybody uses.
+            const fn severity(self) -> Severity {
+                if matches!(self, Topic::Place) { Severity::Warning } else { Severity::Error }
+            }
+
             /// The kind of finding for a problem with this topic.
             pub fn kind(self, problem: Problem) -> &'static Kind {
                 match self { $(Topic::$topic => match problem {
@@ -96,8 +101,8 @@ macro_rules! registry {
                         text: concat!("The process names ", $noun, " that something else answers on now: what it was born with is gone.") },
                     Problem::Refused => &Kind { id: concat!($word, ".refused"), severity: Severity::Error,
                         text: concat!("The process names ", $noun, " on which nothing listens any more.") },
-                    Problem::Dangling => &Kind { id: concat!($word, ".dangling"), severity: Severity::Error,
-                        text: concat!("The process names ", $noun, " that is gone.") },
+                    Problem::Dangling => { const KIND: Kind = Kind { id: concat!($word, ".dangling"), severity: Topic::$topic.severity(),
+                        text: concat!("The process names ", $noun, " that is gone.") }; &KIND }
                     Problem::Rejected => &Kind { id: concat!($word, ".rejected"), severity: Severity::Error,
                         text: concat!("The process names ", $noun, " that answers and refuses this client.") },
                     Problem::Foreign => &Kind { id: concat!($word, ".foreign"), severity: Severity::Warning,
@@ -161,8 +166,6 @@ registry! {
         GUI_INCOMPLETE = "gui.incomplete", Warning, "What a GUI program needs (a display with its cookie, or a Wayland socket) is not complete in this process.";
         /// The clipboard would be wrong.
         CLIPBOARD_UNRELIABLE = "clipboard.unreliable", Warning, "A Wayland session in which the X clipboard tool comes first: it may succeed with stale text.";
-        /// git over ssh would fail.
-        GIT_SSH_INCOMPLETE = "git_ssh.incomplete", Warning, "git over ssh has no agent that answers in this process.";
         /// Registration and process disagree on the pid.
         REGISTRATION_PID = "registration.pid", Error, "The registration file names a process that is gone or is not the agent: clients reach nobody, or somebody else.";
         /// Registration and process disagree on the version.

@@ -30,7 +30,11 @@ fn fix(finding: &Value) -> String {
 
 fn evidence(finding: &Value) -> String {
     let pieces = finding["evidence"].as_array().expect("evidence");
-    pieces.iter().map(|piece| format!("{}: {}", piece["source"].as_str().unwrap(), piece["detail"].as_str().unwrap())).collect::<Vec<_>>().join("\n")
+    pieces
+        .iter()
+        .map(|piece| format!("{}: {}", piece["source"].as_str().unwrap(), piece["detail"].as_str().unwrap()))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -77,7 +81,10 @@ fn step_2_the_display_refuses_and_the_fix_names_this_terminal_s() {
     assert!(fix(refused).contains("service restart"), "{}", fix(refused));
     assert!(evidence(refused).contains("/proc/net/tcp"), "{}", evidence(refused));
     let daemon = &doctor["data"]["daemons"][0];
-    assert_eq!((&daemon["pid"], &daemon["needs"][0]["purpose"], &daemon["needs"][0]["verdict"]), (&json!(story.service.pid()), &json!("gui"), &json!("broken")));
+    assert_eq!(
+        (&daemon["pid"], &daemon["needs"][0]["purpose"], &daemon["needs"][0]["verdict"]),
+        (&json!(story.service.pid()), &json!("gui"), &json!("broken"))
+    );
 
     let (owner, code) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--json"]);
     assert_eq!((code, &owner["data"]["liveness"]["state"]), (0, &json!("refused")));
@@ -98,7 +105,10 @@ fn step_3_the_number_is_reused_and_only_root_learns_by_whom() {
     // R04 is this: the number belongs to somebody else now. The ordinary account can prove it, and not by whom.
     let (owner, _) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--json"]);
     let data = &owner["data"];
-    assert_eq!((&data["liveness"]["state"], &data["same_connection"], &data["birth_connection"]), (&json!("reused"), &json!(false), &json!(story.birth_connection)));
+    assert_eq!(
+        (&data["liveness"]["state"], &data["same_connection"], &data["birth_connection"]),
+        (&json!("reused"), &json!(false), &json!(story.birth_connection))
+    );
     assert!(data.get("owner").is_none_or(|owner| owner.get("connection").is_none()), "{data:#}");
 
     let (owner, _) = need!(story.world.ask_as_root(&mut story.b, &["owner", "DISPLAY", "opencode", "--json"]));
@@ -119,7 +129,10 @@ fn step_4_a_stranger_is_told_neither_dead_nor_fine() {
     let unreadable = one(&doctor, "daemon.unreadable");
     assert_eq!(unreadable["outcome"], "undetermined");
     assert!(findings(&doctor, "display.refused").is_empty());
-    for (arguments, state) in [(["owner", "DISPLAY", &daemon, "--json"], "/data/liveness/state"), (["diff", &daemon, "self", "--json"], "/data/variables/0/state")] {
+    for (arguments, state) in [
+        (["owner", "DISPLAY", &daemon, "--json"], "/data/liveness/state"),
+        (["diff", &daemon, "self", "--json"], "/data/variables/0/state"),
+    ] {
         let (document, code) = stranger.whoseenv(&arguments);
         assert_eq!((code, document.pointer(state)), (4, Some(&json!("unknown"))), "{arguments:?}: {document:#}");
     }
@@ -140,8 +153,13 @@ fn timeless(document: &Value) -> Value {
     }
 }
 
-const QUESTIONS: [&[&str]; 5] =
-    [&["doctor", "--json"], &["ps", "--json"], &["show", "opencode", "--json"], &["diff", "opencode", "--json"], &["owner", "DISPLAY", "opencode", "--json"]];
+const QUESTIONS: [&[&str]; 5] = [
+    &["doctor", "--json"],
+    &["ps", "--json"],
+    &["show", "opencode", "--json"],
+    &["diff", "opencode", "--json"],
+    &["owner", "DISPLAY", "opencode", "--json"],
+];
 
 /// Asks live, takes a snapshot, asks the snapshot.
 fn same_from_a_snapshot(asker: &mut Session, name: &str) {
@@ -166,7 +184,11 @@ fn first_difference(a: &Value, b: &Value, at: String) -> String {
         (Value::Object(x), Value::Object(y)) => {
             let keys = x.keys().chain(y.keys());
             let differing = keys.filter(|key| x.get(*key) != y.get(*key)).next().expect("they differ");
-            first_difference(x.get(differing).unwrap_or(&Value::Null), y.get(differing).unwrap_or(&Value::Null), format!("{at}/{differing}"))
+            first_difference(
+                x.get(differing).unwrap_or(&Value::Null),
+                y.get(differing).unwrap_or(&Value::Null),
+                format!("{at}/{differing}"),
+            )
         }
         (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
             let index = (0..x.len()).find(|&index| x[index] != y[index]).expect("they differ");

@@ -137,12 +137,16 @@ fn list(page: &mut Page, findings: &[&Finding], verbose: bool) {
     }
 }
 
-/// Every fix once, in the order of the findings.
+/// Every line of every fix once, so that each fix keeps its own order.
 fn fixes(page: &mut Page, findings: &[&Finding]) {
     let mut lines: Vec<&String> = Vec::new();
-    for line in findings.iter().flat_map(|finding| &finding.fix) {
-        if !lines.contains(&line) {
-            lines.push(line);
+    for finding in findings {
+        for (at, line) in finding.fix.iter().enumerate() {
+            if !lines.contains(&line) {
+                // What a fix does before a line that another fix has too, is done before that line.
+                let next = finding.fix[at..].iter().find_map(|later| lines.iter().position(|known| *known == later));
+                lines.insert(next.unwrap_or(lines.len()), line);
+            }
         }
     }
     if lines.is_empty() {

@@ -77,7 +77,7 @@ pub fn is_telling(row: &contrast::Row) -> bool {
 pub fn terminal_findings(host: &Host, terminal: &Subject, points: &[Judged]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = stale_pane(host, terminal).into_iter().collect();
     for point in points {
-        let Some((topic, problem)) = point.topic.zip(problem_of(point.state())) else { continue };
+        let Some((topic, problem)) = point.topic.filter(|topic| is_used(*topic)).zip(problem_of(point.state())) else { continue };
         let message = format!("{}={}: {}", point.name, point.shown, point.named.liveness.detail);
         let finding = Finding::new(
             topic.kind(problem),
@@ -144,7 +144,7 @@ pub fn daemon_findings(host: &Host, daemon: &Subject, points: &[Judged], termina
     let here = |name: &str| terminal_points.iter().find(|ours| ours.name == name);
     let mut troubles = Vec::new();
     for point in points {
-        let Some(topic) = point.topic else { continue };
+        let Some(topic) = point.topic.filter(|topic| is_used(*topic)) else { continue };
         let ours = here(&point.name);
         if let Some(problem) = problem_of(point.state()) {
             troubles.push(Trouble { topic, problem, point, ours });
@@ -200,7 +200,7 @@ impl<'p> Trouble<'p> {
             (Problem::Unknown, _) => finding,
             (_, Some(_)) => finding.fix(renewal.iter().cloned()),
             (_, None) => {
-                let first = format!("{} has no live {} to offer: get one first (a new login), then", terminal.label, point.name);
+                let first = format!("{} has no live {} to offer: do this from one that has", terminal.label, point.name);
                 finding.fix([first].into_iter().chain(renewal.iter().cloned()))
             }
         }
@@ -237,6 +237,12 @@ fn differ(a: &Value, b: &Value) -> bool {
         (Value::Masked(a), Value::Masked(b)) => a.fingerprint != b.fingerprint,
         (a, b) => a != b,
     }
+}
+
+/// Whether a program would use what the value names. A login's connection and terminal are where a process came
+/// from: that they have ended is no trouble by itself, and is told with its birth.
+fn is_used(topic: Topic) -> bool {
+    !matches!(topic, Topic::SshConnection | Topic::Tty)
 }
 
 /// What a tool needs often enough that its absence is worth a word.

@@ -6,10 +6,9 @@ use crate::origin::unit::{self, Manager};
 use crate::origin::{Carrier, login};
 use crate::redact::Redactor;
 use crate::verdict::registry::{
-    CLIPBOARD_UNRELIABLE, GIT_SSH_INCOMPLETE, GUI_INCOMPLETE, LINGER_OFF, PATH_MISSING_DIRECTORY, PATH_RESOLVES_DIFFERENTLY, PATH_UNSET,
-    UNIT_DIFFERS,
+    CLIPBOARD_UNRELIABLE, GUI_INCOMPLETE, LINGER_OFF, PATH_MISSING_DIRECTORY, PATH_RESOLVES_DIFFERENTLY, PATH_UNSET, UNIT_DIFFERS,
 };
-use crate::verdict::{Evidence, Finding, How, Outcome};
+use crate::verdict::{Evidence, Finding, How, Outcome, State};
 
 use super::super::portrait::equal;
 use super::super::subject::Subject;
@@ -76,8 +75,12 @@ fn names(programs: &[String]) -> String {
 /// `node, npm and 3 more are others; cargo is not found`.
 fn counted(different: &[Different]) -> String {
     let all = |found: bool| {
-        let programs: Vec<String> =
-            different.iter().filter(|different| different.daemon.is_some() == found).flat_map(|different| &different.programs).cloned().collect();
+        let programs: Vec<String> = different
+            .iter()
+            .filter(|different| different.daemon.is_some() == found)
+            .flat_map(|different| &different.programs)
+            .cloned()
+            .collect();
         programs
     };
     let verb = |programs: &[String], one: &str, many: &str| if programs.len() == 1 { one.to_owned() } else { many.to_owned() };
@@ -101,28 +104,25 @@ fn sentence(different: &Different) -> String {
     }
 }
 
-/// What tools of the daemon could not do, where the terminal could, or could do only by luck.
-pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], terminal: &[Need]) -> Vec<Finding> {
+/// What tools of the daemon could do only by luck, or not at all though each variable alone is alive.
+pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for need in needs {
-        let here = terminal.iter().find(|here| here.purpose == need.purpose).map(|here| here.verdict);
-        let kind = match (need.purpose, need.verdict) {
-            (Purpose::Clipboard, Verdict::Unreliable) => &CLIPBOARD_UNRELIABLE,
-            (Purpose::Gui, Verdict::Broken) => &GUI_INCOMPLETE,
-            (Purpose::Gui, Verdict::Missing) if here == Some(Verdict::Works) => &GUI_INCOMPLETE,
-            (Purpose::GitOverSsh, Verdict::Broken) => &GIT_SSH_INCOMPLETE,
-            (Purpose::GitOverSsh, Verdict::Missing) if here == Some(Verdict::Works) => &GIT_SSH_INCOMPLETE,
+        let display_alive = need.parts.iter().any(|part| part.name == "DISPLAY" && part.liveness.state == State::Alive);
+        let (kind, fix) = match (need.purpose, need.verdict) {
+            (Purpose::Clipboard, Verdict::Unreliable) => {
+                (&CLIPBOARD_UNRELIABLE, "install wl-clipboard, and put it before xclip and xsel on PATH".to_owned())
+            }
+            // A dead display is a finding of its own; here the display answers and its cookie is missing.
+            (Purpose::Gui, Verdict::Broken) if display_alive => {
+                (&GUI_INCOMPLETE, "log in again with X forwarding: sshd writes the cookie then".to_owned())
+            }
             _ => continue,
         };
         let message = format!("{}: {}", need.purpose.words(), need.detail);
         let evidence =
             need.parts.iter().map(|part| carrier.saw(&part.name, format!("{}: {}", part.liveness.state.word(), part.liveness.detail)));
-        let fix = match need.purpose {
-            Purpose::Clipboard => vec!["install wl-clipboard, and put it before xclip and xsel on PATH".to_owned()],
-            // The findings about the parts say how; a second way would contradict them.
-            Purpose::Gui | Purpose::GitOverSsh => Vec::new(),
-        };
-        findings.push(Finding::new(kind, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix));
+        findings.push(Finding::new(kind, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix([fix]));
     }
     findings
 }
