@@ -157,7 +157,7 @@ impl Redactor {
             return None;
         }
         let allowance = self.list.allows(name, value);
-        let identifier = allowance.is_some_and(|allowance| allowance.identifier);
+        let identifier = allowance.is_some_and(|allowance| allowance.identifier && entropy::is_identifier(value));
         secret(name, value, identifier).or_else(|| allowance.is_none().then_some(Rule::NotListed))
     }
 
@@ -193,7 +193,7 @@ impl Redactor {
     /// # Errors
     /// What is told instead.
     pub fn name(&self, name: &[u8]) -> Result<(), Masked> {
-        let usual = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.:/%()=+@~".contains(byte);
+        let usual = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
         let sound = name.len() <= 128 && name.iter().all(usual) && !entropy::random_name(name) && !shapes::secret(name);
         if sound || self.show.covers(name) { Ok(()) } else { Err(self.masked(name, Rule::Raw)) }
     }
@@ -203,7 +203,9 @@ impl Redactor {
         Masked { len: value.len() as u64, fingerprint: self.key.fingerprint(value), rule: rule.word().to_owned() }
     }
 
-    fn entry(&self, entry: &Entry) -> Entry {
+    /// The entry with what must not be shown replaced. Where it has no `=`, or a name that must not be shown, the
+    /// whole entry is masked under an empty name, which no parsed entry has.
+    pub fn entry(&self, entry: &Entry) -> Entry {
         let unnamed = |masked| Entry { name: Raw::default(), value: Some(Value::Masked(masked)) };
         let name = entry.name.as_bytes();
         match &entry.value {
@@ -238,7 +240,6 @@ pub fn secret(name: &[u8], value: &[u8], identifier: bool) -> Option<Rule> {
 }
 
 impl Mask for Redactor {
-    /// Where an entry has no `=`, or a name that is no name, the masked entry has an empty name, which no parsed entry has.
     fn environ(&self, environ: &Environ) -> Environ {
         let entries = environ.entries.iter().map(|entry| self.entry(entry)).collect();
         Environ { entries, overwritten: environ.overwritten }

@@ -163,20 +163,20 @@ impl Catalog {
         &self.rows
     }
 
-    /// The row that covers a name: exact, else the longest prefix, else a row for names that are not listed.
+    /// The row that covers a name: exact, else one for secrets by name, else the longest prefix, else one for names that are not listed.
     pub fn lookup(&self, name: &[u8]) -> &Variable {
-        if let Some(row) = self.listed(name) {
+        if let Some(row) = self.exact.get(name).and_then(|at| self.rows.get(*at)) {
             return row;
         }
         if redact::secret_name(name) {
             return &self.secret;
         }
-        if names_a_socket(name) { &self.socket } else { &self.other }
-    }
-
-    fn listed(&self, name: &[u8]) -> Option<&Variable> {
-        let prefix = || self.prefixes.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, at)| at);
-        self.rows.get(*self.exact.get(name).or_else(prefix)?)
+        let prefix = self.prefixes.iter().find(|(prefix, _)| name.starts_with(prefix));
+        match prefix.and_then(|(_, at)| self.rows.get(*at)) {
+            Some(row) => row,
+            None if names_a_socket(name) => &self.socket,
+            None => &self.other,
+        }
     }
 }
 
@@ -353,7 +353,9 @@ mod tests {
         let row = row("SOME_TOOL_SOCK");
         assert_eq!((row.kind_of(b"/run/user/1000/tool.sock"), row.kind_of(b"tool")), (Kind::UnixSocket, Kind::Plain));
         assert_eq!(super::super::lookup(b"SOME_TOOL").kind_of(b"/run/tool.sock"), Kind::Plain);
-        assert_eq!(built_in().lookup(b"MY_API_TOKEN").class, Class::Secret);
+        for name in ["MY_API_TOKEN", "OPENCODE_API_KEY", "XDG_SESSION_COOKIE"] {
+            assert_eq!(built_in().lookup(name.as_bytes()).class, Class::Secret);
+        }
     }
 
     #[test]

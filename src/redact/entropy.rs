@@ -22,6 +22,11 @@ pub(super) fn random_value(value: &[u8], identifier: bool) -> bool {
     }
 }
 
+/// Whether a value has the form of the identifiers that programs hand to their children.
+pub(super) fn is_identifier(value: &[u8]) -> bool {
+    value.len() <= 80 && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(byte))
+}
+
 /// Whether a name looks random: base64 lines of a file that was taken for assignments do.
 pub(super) fn random_name(name: &[u8]) -> bool {
     // Names are words in one case most of the time; nothing there changes from character to character.

@@ -60,6 +60,7 @@ fn the_allow_list_is_shown_and_the_rest_is_not() {
         ("PATH", "/usr/bin:https://u:pw@mirror/bin", "secret-shape"),
         ("DOCKER_HOST", "tcp://u:pw@box:2376", "secret-shape"),
         ("SOME_TOOL_SOCK", "not a path", "not-listed"),
+        ("CLAUDE_CODE_SESSION_ID", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "entropy"),
     ];
     for (name, value, expected) in masked {
         assert_eq!(rule(name, value), Some(expected), "{name}={value}");
@@ -91,7 +92,7 @@ fn a_fingerprint_is_hmac_sha256_under_the_reports_key() {
 
 #[test]
 fn a_masked_block_keeps_order_names_and_duplicates() {
-    let block = b"B=1\0LANG=C\0B=2\0lonely secret\0MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw==\0";
+    let block = b"B=1\0LANG=C\0B=2\0N\xc3\xa9\xff=1\0lonely secret\0MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw==\0";
     let masked = usual().environ(&Environ::parse(block));
     let shown: Vec<(String, String)> = masked
         .entries
@@ -104,7 +105,8 @@ fn a_masked_block_keeps_order_names_and_duplicates() {
             (entry.name.lossy().into_owned(), value)
         })
         .collect();
-    let expected = [("B", "<not-listed>"), ("LANG", "C"), ("B", "<not-listed>"), ("", "<raw>"), ("", "<raw>")];
+    let expected =
+        [("B", "<not-listed>"), ("LANG", "C"), ("B", "<not-listed>"), ("Né\u{fffd}", "<not-listed>"), ("", "<raw>"), ("", "<raw>")];
     assert_eq!(shown, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(usual().environ(&masked), masked, "masking again changes nothing");
 }
