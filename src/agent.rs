@@ -26,6 +26,8 @@ mod bun;
 pub mod catalog;
 mod discover;
 mod fix;
+#[cfg(test)]
+mod made;
 pub mod opencode;
 mod program;
 mod recognise;

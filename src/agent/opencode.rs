@@ -6,9 +6,11 @@
 
 use std::io;
 
+use memchr::memmem::Finder;
+
 use super::bun::Payload;
 use super::fix::{self, Fix};
-use super::program::{ReadAt, holds};
+use super::program::{ReadAt, holds, pieces};
 use super::recognise::ProgramFacts;
 use super::{Agent, AgentProcess, Generation, Listener, Mode, Role};
 use crate::host::{Host, Raw};
@@ -34,8 +36,8 @@ struct Marker {
 
 /// In order: the first string found decides. Counts in `reference/opencode.md` §6 and measured: `session.environment`
 /// stands in 2.0.24 and in neither 1.18.34 nor next-16350; `"--service"` stands in next-16350 and not in 1.18.34.
-const LATER: &[Marker] =
-    &[Marker { text: b"session.environment", proves: Generation::V2 }, Marker { text: b"\"--service\"", proves: Generation::Preview }];
+const LATER: [Marker; 2] =
+    [Marker { text: b"session.environment", proves: Generation::V2 }, Marker { text: b"\"--service\"", proves: Generation::Preview }];
 
 /// Stands in the entry module of 1.18.34 (it is laid on its tools) and nowhere in next-16350.
 const FIRST: Marker = Marker { text: b"OPENCODE_PID", proves: Generation::V1 };
@@ -53,7 +55,7 @@ pub(super) fn program(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option
             _ => return Ok(None),
         },
     };
-    Ok(Some(ProgramFacts { agent: ID.to_owned(), client: false, version, generation: generation(file, payload)? }))
+    Ok(Some(ProgramFacts { agent: ID.to_owned(), client: false, version }))
 }
 
 fn product_version(user_agent: &str) -> Option<&str> {
@@ -67,30 +69,32 @@ fn product_version(user_agent: &str) -> Option<&str> {
     }
 }
 
-fn generation(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<Generation>> {
-    /// The preview has 17 MB of JavaScript, 1.18.34 57 MB and is decided by its entry module.
+/// Which generation the program's JavaScript shows; none where no string decides, or there is too much to read.
+///
+/// 1.18.34 is decided by its entry module (200 KB); the preview has 17 MB of JavaScript, all of which is read.
+pub(super) fn generation(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<Generation>> {
     const LIMIT: u64 = 96 << 20;
-    let Some((entry, others)) = payload.scripts.split_first() else { return Ok(None) };
+    let Some(entry) = payload.scripts.first() else { return Ok(None) };
     if holds(file, entry.clone(), FIRST.text)? {
         return Ok(Some(FIRST.proves));
     }
-    let mut read = 0;
+    if payload.scripts.iter().map(|script| script.end - script.start).sum::<u64>() > LIMIT {
+        return Ok(None);
+    }
+    let finders = LATER.each_ref().map(|marker| Finder::new(marker.text));
+    let overlap = LATER.iter().map(|marker| marker.text.len()).max().unwrap_or_default();
     let mut found = LATER.len();
-    for script in std::iter::once(entry).chain(others) {
-        read += script.end - script.start;
-        if found == 0 || read > LIMIT {
+    for script in &payload.scripts {
+        pieces(file, script.clone(), overlap, |piece| {
+            // A stronger string may still follow a weaker one, not the other way round.
+            found = (0..found).find(|&index| finders[index].find(piece).is_some()).unwrap_or(found);
+            found == 0
+        })?;
+        if found == 0 {
             break;
         }
-        for (index, marker) in LATER.iter().enumerate().take(found) {
-            if holds(file, script.clone(), marker.text)? {
-                found = index;
-                break;
-            }
-        }
     }
-    // Cut short, the scan may have missed the stronger string.
-    let complete = found == 0 || read <= LIMIT;
-    Ok(LATER.get(found).filter(|_| complete).map(|marker| marker.proves))
+    Ok(LATER.get(found).map(|marker| marker.proves))
 }
 
 /// The mode that the arguments of a process known as OpenCode select.
@@ -297,7 +301,8 @@ mod tests {
         let mut file = made_elf(&[]);
         file.extend_from_slice(&made_payload(arguments, sources));
         let payload = payload(&file, &sections(&file).unwrap().unwrap()).unwrap().unwrap();
-        program(&file, &payload).unwrap().map(|facts| (facts.version, facts.generation))
+        let facts = program(&file, &payload).unwrap()?;
+        Some((facts.version, generation(&file, &payload).unwrap()))
     }
 
     #[test]

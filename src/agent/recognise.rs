@@ -27,8 +27,6 @@ pub struct Identity {
     pub mode: Option<Mode>,
     /// The product's version, as the program carries it.
     pub version: Option<String>,
-    /// The product's line.
-    pub generation: Option<Generation>,
     /// What made it known.
     pub known_by: KnownBy,
 }
@@ -66,7 +64,6 @@ pub(super) struct ProgramFacts {
     /// The product's front end, where that is a program of its own.
     pub client: bool,
     pub version: Option<String>,
-    pub generation: Option<Generation>,
 }
 
 #[derive(Debug)]
@@ -80,11 +77,15 @@ enum Kind {
 /// ZeroClaw and OpenCode are larger by far; most programs of a system are smaller.
 const LARGE: u64 = 4 << 20;
 
+/// What is found out once a program file.
+type Once<T> = Mutex<HashMap<ProgramKey, Arc<OnceLock<Fact<T>>>>>;
+
 /// Recognises the processes of one machine. Shared between threads; keeps what it learned of program files.
 pub struct Recogniser<'h> {
     host: &'h Host,
     catalog: Catalog,
-    programs: Mutex<HashMap<ProgramKey, Arc<OnceLock<Fact<Kind>>>>>,
+    programs: Once<Kind>,
+    generations: Once<Option<Generation>>,
     /// Inodes of the listeners named `daemon.sock`, which a renamed ZeroClaw owns.
     sockets: OnceLock<HashSet<u64>>,
 }
@@ -97,7 +98,7 @@ impl<'h> Recogniser<'h> {
 
     /// With another catalogue, such as [`Catalog::merged`] with the user's.
     pub fn with_catalog(host: &'h Host, catalog: Catalog) -> Recogniser<'h> {
-        Recogniser { host, catalog, programs: Mutex::default(), sockets: OnceLock::new() }
+        Recogniser { host, catalog, programs: Mutex::default(), generations: Mutex::default(), sockets: OnceLock::new() }
     }
 
     /// The catalogue in use.
@@ -143,10 +144,10 @@ impl<'h> Recogniser<'h> {
         if let Some((facts, known_by)) = facts {
             let argv = argv(process);
             let mode = mode(&facts.agent, facts.client, &argv);
-            let ProgramFacts { agent, version, generation, .. } = facts;
+            let ProgramFacts { agent, version, .. } = facts;
             // The listener decides later, from facts that a snapshot has.
             let role = role_of(&agent, mode, false);
-            return Ok(Some(Identity { agent, role, mode: Some(mode), version, generation, known_by }));
+            return Ok(Some(Identity { agent, role, mode: Some(mode), version, known_by }));
         }
         let subject = Seen { process, host: self.host, stat, exe, argv: OnceCell::new(), scripts: OnceCell::new() };
         Ok(self.catalog.fit(&subject).map(|fits| Identity {
@@ -154,7 +155,6 @@ impl<'h> Recogniser<'h> {
             role: fits.role,
             mode: fits.mode,
             version: None,
-            generation: None,
             known_by: KnownBy::Signature,
         }))
     }
@@ -163,6 +163,25 @@ impl<'h> Recogniser<'h> {
         let file = Program::new(self.host.open_program(pid)?)?;
         // The pages of a program on a dead mount do not come: this too has a deadline.
         deadline::ask(Path::new("/proc"), move || Ok(kind_of(&file, key.bytes >= LARGE)?))
+    }
+
+    /// The product's line, for a process known as OpenCode by its program.
+    ///
+    /// It takes a few milliseconds a program file, which a list of processes need not spend.
+    pub fn generation(&self, process: &Proc<'_>) -> Fact<Option<Generation>> {
+        process.fact("generation", || {
+            let key = process.program_key()?;
+            let entry = self.generations.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+            let read = || {
+                let file = Program::new(self.host.open_program(process.pid())?)?;
+                deadline::ask(Path::new("/proc"), move || {
+                    let sections = sections(&file)?.unwrap_or_default();
+                    let payload = bun::payload(&file, &sections)?;
+                    Ok(payload.map(|payload| opencode::generation(&file, &payload)).transpose()?.flatten())
+                })
+            };
+            entry.get_or_init(read).clone()
+        })
     }
 
     fn owns_daemon_socket(&self, process: &Proc<'_>) -> bool {
@@ -190,7 +209,7 @@ impl<'h> Recogniser<'h> {
         let fds = process.fds().ok()?;
         let has = |end: &[u8]| fds.iter().any(|fd| fd.target.as_bytes().ends_with(end));
         let owns = has(b"/daemon.sock.lock") && has(b"/acp-sessions.db");
-        let facts = ProgramFacts { agent: zeroclaw::ID.to_owned(), client: false, version: None, generation: None };
+        let facts = ProgramFacts { agent: zeroclaw::ID.to_owned(), client: false, version: None };
         owns.then_some((facts, KnownBy::Files))
     }
 
@@ -203,7 +222,7 @@ impl<'h> Recogniser<'h> {
         let mode = mode(&entry.id, comm == b"zerocode", &argv);
         let role = role_of(&entry.id, mode, false);
         let known_by = KnownBy::Name(unknown.clone());
-        Some(Identity { agent: entry.id.clone(), role, mode: Some(mode), version: None, generation: None, known_by })
+        Some(Identity { agent: entry.id.clone(), role, mode: Some(mode), version: None, known_by })
     }
 
     fn listeners(&self, process: &Proc<'_>) -> Fact<Vec<Listener>> {
@@ -375,6 +394,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        // Each case parses the catalogue.
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
         #[test]
         fn no_block_or_arguments_panic(block in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let host = Host::at_root("/nonexistent");

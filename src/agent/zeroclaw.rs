@@ -53,7 +53,7 @@ pub(super) fn program(file: &dyn ReadAt, constants: Range<u64>) -> io::Result<Op
         seen.iter().any(|(count, _)| *count >= ENOUGH)
     })?;
     let decided = finders.iter().zip(seen).find(|(_, (count, _))| *count >= ENOUGH);
-    Ok(decided.map(|((_, _, client), (_, version))| ProgramFacts { agent: ID.to_owned(), client: *client, version, generation: None }))
+    Ok(decided.map(|((_, _, client), (_, version))| ProgramFacts { agent: ID.to_owned(), client: *client, version }))
 }
 
 /// The version in `-0.8.7/src/`; none in `/src/`, as a build from a checkout has it. Nothing where neither follows.
