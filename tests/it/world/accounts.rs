@@ -35,10 +35,13 @@ pub fn stranger() -> Needed<Account> {
     account("westranger")
 }
 
+/// Only root can make accounts, and start programs as them.
+pub fn possible() -> Needed<()> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Missing::new("making accounts and starting sshd takes root") }
+}
+
 fn account(name: &str) -> Needed<Account> {
-    if !rustix::process::geteuid().is_root() {
-        return Missing::new("making accounts and starting sshd takes root");
-    }
+    possible()?;
     if find(name)?.is_none() {
         // Without a password, and not locked either: sshd without PAM refuses a locked one.
         run(Command::new(tool("useradd", "passwd")?).args(["-m", "-s", "/bin/bash", "-c", MARK, name]));

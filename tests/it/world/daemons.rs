@@ -6,15 +6,15 @@ use super::http::Endpoint;
 use super::look::{self, Process, wait_for, wait_up_to};
 use super::need::Needed;
 use super::peers;
-use super::sshd::{Session, quoted, words};
+use super::sshd::{Session, words};
 use super::stub_model::StubModel;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Who starts a daemon, and with which environment.
 #[derive(Debug)]
@@ -98,6 +98,9 @@ impl Drop for Running {
     }
 }
 
+/// Where the service listens, unless its configuration says otherwise.
+const SERVICE_PORT: u16 = 49374;
+
 /// Which OpenCode an API belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
@@ -121,6 +124,10 @@ impl Opencode {
     pub fn service(mut start: Start) -> Needed<Opencode> {
         let program = peers::opencode_preview()?;
         let registration = start.home().join(".local/state/opencode/service.json");
+        if !look::listeners(SERVICE_PORT).is_empty() {
+            let config = start.home().join(".config/opencode/service.json");
+            start.account().write(&config, &json!({"port": look::free_port()}).to_string());
+        }
         start.run(&program, &["service", "start"]);
         let (registered, other) = wait_for("the service's registration", || {
             let registered: Value = serde_json::from_slice(&std::fs::read(&registration).ok()?).ok()?;
@@ -238,10 +245,9 @@ impl Opencode {
     }
 
     fn child(&self, session: String, command: &str, path: String, body: Value) -> ToolChild {
-        let endpoint = self.endpoint.clone();
         // The answer comes when the command ends, which is when the test has seen enough.
-        let asking = std::thread::spawn(move || drop(endpoint.request("POST", &path, Some(&body))));
-        ToolChild::find(self.pid(), session, command, asking)
+        let asking = self.endpoint.ask("POST", &path, &body);
+        ToolChild::find(self.pid(), session, command, Asking::Http(asking))
     }
 }
 
@@ -253,7 +259,14 @@ pub struct ToolChild {
     /// `sleep`: its environ is what the shell made of that.
     pub sleep: Other,
     pub session_id: String,
-    asking: Option<JoinHandle<()>>,
+    asking: Asking,
+}
+
+/// The request that the tool child belongs to; hung up when dropped.
+#[derive(Debug)]
+enum Asking {
+    Http(TcpStream),
+    Rpc(ZeroclawClient),
 }
 
 impl ToolChild {
@@ -265,7 +278,7 @@ impl ToolChild {
         format!("sleep 9{:05}.{number:03}; true", std::process::id() % 100_000)
     }
 
-    fn find(daemon: u32, session_id: String, command: &str, asking: JoinHandle<()>) -> ToolChild {
+    fn find(daemon: u32, session_id: String, command: &str, asking: Asking) -> ToolChild {
         let seconds = command.split([' ', ';']).nth(1).expect("sleep's argument").to_owned();
         let found = wait_up_to(look::PATIENCE, || {
             let all = look::processes();
@@ -274,12 +287,12 @@ impl ToolChild {
             Some((Other::new(shell.pid)?, Other::new(sleep.pid)?))
         });
         let (shell, sleep) = found.unwrap_or_else(|| panic!("the daemon {daemon} runs no `{command}`"));
-        ToolChild { shell, sleep, session_id, asking: Some(asking) }
+        ToolChild { shell, sleep, session_id, asking }
     }
 
     /// The shell, as /proc shows it.
     pub fn process(&self) -> Process {
-        Process::read(self.shell.pid).expect("the tool's shell runs")
+        Process::read(self.shell.pid).unwrap_or_else(|| panic!("the host has ended {self:?}"))
     }
 
     pub fn stop(self) {
@@ -291,10 +304,17 @@ impl Drop for ToolChild {
     fn drop(&mut self) {
         self.sleep.stop();
         self.shell.stop();
-        if let Some(asking) = self.asking.take() {
-            let _ = asking.join();
-        }
     }
+}
+
+/// Lets the account's OpenCode ask nobody outside this machine: it has a list of models that never grows old, and a
+/// registry of packages that refuses. Files, not variables: the environment stays what the test makes of it.
+pub fn keep_at_home(account: &Account) {
+    let models = account.home.join(".cache/opencode/models.json");
+    account.write(&models, "{}");
+    let future = SystemTime::now() + Duration::from_secs(10 * 365 * 24 * 3600);
+    std::fs::File::options().write(true).open(&models).and_then(|f| f.set_modified(future)).expect("its time can be set");
+    account.write(&account.home.join(".npmrc"), "registry=http://127.0.0.1:9/\nfetch-retries=0\n");
 }
 
 /// A ZeroClaw daemon with a configuration of its own.
@@ -327,7 +347,7 @@ impl Zeroclaw {
         let program = peers::zeroclaw()?;
         let running = start.daemon(&program, &["daemon", "--config-dir", config_dir.to_str().expect("a readable path")])?;
         let socket = config_dir.join("data/daemon.sock");
-        wait_for("ZeroClaw's socket", || look::unix_socket_bound(&socket).then_some(()));
+        wait_for("ZeroClaw's socket", || look::unix_socket_listens(&socket).then_some(()));
         Ok(Zeroclaw { running, account: start.account(), config_dir: config_dir.to_owned(), socket })
     }
 
@@ -399,45 +419,49 @@ impl ZeroclawClient {
         let session = self.session(cwd);
         let daemon = self.daemon;
         self.send("session/prompt", json!({"session_id": session, "prompt": "go"}));
-        let asking = std::thread::spawn(move || {
-            let mut line = String::new();
-            while self.reader.read_line(&mut line).is_ok_and(|n| n > 0) && !line.contains(&format!("\"id\":{}", self.asked)) {
-                line.clear();
-            }
-        });
-        ToolChild::find(daemon, session, &command, asking)
+        ToolChild::find(daemon, session, &command, Asking::Rpc(self))
     }
 }
 
-/// zerocode in a login's window.
+/// A client that a person started in a login's window: zerocode, a TUI.
 #[derive(Debug)]
-pub struct Zerocode {
+pub struct Client {
     client: Other,
 }
 
-impl Zerocode {
-    /// Types `zerocode --config-dir DIR` and returns when the client is connected.
-    pub fn start_in(login: &mut Session, config_dir: &Path, arguments: &str) -> Needed<Zerocode> {
-        let program = peers::zerocode()?;
-        login.type_line(&format!("{} --config-dir {} {arguments}", program.display(), quoted(&config_dir.display().to_string())));
+impl Client {
+    /// Types the command and returns when the program runs.
+    pub fn start_in(login: &mut Session, program: &Path, arguments: &[&str]) -> Client {
+        login.type_line(&words(program, arguments));
         let shell = login.shell();
-        let client = wait_for("zerocode", || {
-            let process = look::processes().into_iter().find(|p| p.ppid == shell && p.comm == "zerocode" && p.runs())?;
+        let client = wait_for("the client", || {
+            let process = look::processes().into_iter().find(|p| p.ppid == shell && p.exe().as_deref() == Some(program))?;
             Other::new(process.pid)
         });
-        Ok(Zerocode { client })
+        Client { client }
+    }
+
+    /// `zerocode --config-dir DIR`
+    pub fn zerocode(login: &mut Session, config_dir: &Path) -> Needed<Client> {
+        let config = config_dir.to_str().expect("a readable path");
+        Ok(Client::start_in(login, &peers::zerocode()?, &["--config-dir", config]))
     }
 
     pub fn pid(&self) -> u32 {
         self.client.pid
     }
 
+    /// Waits for a child of the client's: the server that it starts for itself.
+    pub fn child(&self, what: &str, fits: impl Fn(&Process) -> bool) -> Process {
+        wait_for(what, || look::processes().into_iter().find(|p| p.ppid == self.pid() && p.runs() && fits(p)))
+    }
+
     pub fn stop(self) {
-        self.client.stop();
+        drop(self);
     }
 }
 
-impl Drop for Zerocode {
+impl Drop for Client {
     fn drop(&mut self) {
         self.client.stop();
     }

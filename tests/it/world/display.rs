@@ -42,7 +42,7 @@ impl Display {
         assert!(name.len() > 1, "Xvfb ended: {}", std::fs::read_to_string(dir.join("xvfb.log")).unwrap_or_default());
         run(Command::new(&xauth).arg("-q").arg("-f").arg(&authority).args(["add", &name, "MIT-MAGIC-COOKIE-1", &cookie]));
         let display = Display { server, name, authority };
-        look::wait_until("the X server's socket", || look::unix_socket_bound(&display.socket()));
+        look::wait_until("the X server's socket", || look::unix_socket_listens(&display.socket()));
         Ok(display)
     }
 

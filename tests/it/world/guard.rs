@@ -41,11 +41,11 @@ impl Proc {
         self.child.try_wait().expect("the child can be waited for")
     }
 
-    /// SIGTERM, five seconds, SIGKILL; waited for.
+    /// SIGTERM, two seconds, SIGKILL; waited for.
     pub fn stop(&mut self) {
         if self.ended().is_none() {
             signal(self.pid(), rustix::process::Signal::TERM);
-            if wait_up_to(Duration::from_secs(5), || self.ended()).is_none() {
+            if wait_up_to(Duration::from_secs(2), || self.ended()).is_none() {
                 self.kill();
             }
         }
@@ -82,9 +82,9 @@ impl Other {
         look::runs(self.pid, self.start_ticks)
     }
 
-    /// SIGTERM, five seconds, SIGKILL; returns when it runs no more.
+    /// SIGTERM, two seconds, SIGKILL; returns when it runs no more.
     pub fn stop(&self) {
-        for (kill, patience) in [(rustix::process::Signal::TERM, 5), (rustix::process::Signal::KILL, 10)] {
+        for (kill, patience) in [(rustix::process::Signal::TERM, 2), (rustix::process::Signal::KILL, 10)] {
             if !self.runs() {
                 return;
             }

@@ -34,8 +34,19 @@ impl Endpoint {
 
     /// Status and body; an error when nobody answers soon enough.
     pub fn request_within(&self, limit: Duration, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, String)> {
-        let mut stream = TcpStream::connect_timeout(&self.address, limit)?;
+        let stream = TcpStream::connect_timeout(&self.address, limit)?;
         stream.set_read_timeout(Some(limit))?;
+        self.send(&stream, method, path, body)?;
+        answer(stream)
+    }
+
+    /// Asks, and leaves the answer to come: whoever drops the stream has hung up.
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> TcpStream {
+        let asked = TcpStream::connect(self.address).and_then(|stream| self.send(&stream, method, path, Some(body)).map(|()| stream));
+        asked.unwrap_or_else(|e| panic!("{method} {path}: {e}"))
+    }
+
+    fn send(&self, mut stream: &TcpStream, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<()> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n", self.address, body.len());
@@ -45,12 +56,7 @@ impl Endpoint {
         if !body.is_empty() {
             head += "Content-Type: application/json\r\n";
         }
-        stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
-        let mut reader = BufReader::new(stream);
-        let head = read_head(&mut reader)?;
-        let status = head.first().and_then(|l| l.split(' ').nth(1)).and_then(|s| s.parse().ok()).unwrap_or(0);
-        let body = read_body(&mut reader, &head)?;
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        stream.write_all(format!("{head}\r\n{body}").as_bytes())
     }
 
     /// The JSON of an answer that must be 2xx; `Null` for an empty one.
@@ -59,6 +65,14 @@ impl Endpoint {
         assert!((200..300).contains(&status), "{method} {path}: {status} {text}");
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or_else(|e| panic!("{method} {path}: {e}: {text}")) }
     }
+}
+
+fn answer(stream: TcpStream) -> std::io::Result<(u16, String)> {
+    let mut reader = BufReader::new(stream);
+    let head = read_head(&mut reader)?;
+    let status = head.first().and_then(|l| l.split(' ').nth(1)).and_then(|s| s.parse().ok()).unwrap_or(0);
+    let body = read_body(&mut reader, &head)?;
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
 /// The first line and the header lines.

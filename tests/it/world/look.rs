@@ -209,14 +209,15 @@ pub fn server_row(client: SocketAddr, server: SocketAddr) -> Option<TcpRow> {
     tcp_rows().into_iter().find(|r| r.local == server && r.remote == client && r.state != TIME_WAIT)
 }
 
-/// Is the file bound as a socket by somebody in this network namespace?
-pub fn unix_socket_bound(path: &Path) -> bool {
+/// Does somebody in this network namespace listen on the socket file?
+pub fn unix_socket_listens(path: &Path) -> bool {
     let path = path.to_str().expect("a readable path");
-    std::fs::read_to_string("/proc/net/unix")
-        .unwrap_or_default()
-        .lines()
-        .skip(1)
-        .any(|line| line.split_ascii_whitespace().nth(7) == Some(path))
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    // Connections that were accepted over it carry the path too; the listener alone has the flag.
+    table.lines().skip(1).any(|line| {
+        let field: Vec<&str> = line.split_ascii_whitespace().collect();
+        field.get(3) == Some(&"00010000") && field.get(7) == Some(&path)
+    })
 }
 
 /// A TCP port of 127.0.0.1 that nobody has at this moment.

@@ -31,7 +31,7 @@ impl Agent {
     fn new(dir: &Path, mut command: Command) -> Needed<Agent> {
         let socket = dir.join("agent.sock");
         let server = Proc::spawn("ssh-agent", command.arg("-D").arg("-a").arg(&socket).stdout(Stdio::null()));
-        wait_until("the agent's socket", || look::unix_socket_bound(&socket));
+        wait_until("the agent's socket", || look::unix_socket_listens(&socket));
         let key = dir.join("agent_key");
         if !key.exists() {
             run(Command::new(tool("ssh-keygen", "openssh-client")?)
@@ -177,7 +177,7 @@ impl Screen {
             .envs(env.iter().cloned())
             .current_dir(dir);
         let server = Proc::spawn("tmux", server.stdout(Stdio::null()).stderr(Stdio::null()));
-        wait_until("the window's tmux", || look::unix_socket_bound(&socket));
+        wait_until("the window's tmux", || look::unix_socket_listens(&socket));
         let screen = Screen { server, tmux, socket };
         let program = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
         let size = [columns.to_string(), rows.to_string()];
@@ -224,6 +224,10 @@ impl Screen {
     /// A key by tmux's name: `C-c`, `q`, `Escape`.
     pub fn key(&self, key: &str) {
         self.ask(&["send-keys", "-t", "main", key]);
+    }
+
+    pub fn resize(&self, columns: u16, rows: u16) {
+        self.ask(&["resize-window", "-t", "main", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }
 
     /// The window's lines, history first, trailing blanks gone.

@@ -117,7 +117,7 @@ impl<'a> Login<'a> {
 
 impl Sshd {
     /// Starts a server; the first forwarded display is `localhost:<display_offset>`.
-    pub fn start(dir: &Path, display_offset: u32, accounts: &[&Account]) -> Needed<Sshd> {
+    pub fn start(dir: &Path, display_offset: u16, accounts: &[&Account]) -> Needed<Sshd> {
         let sshd = tool("sshd", "openssh-server")?;
         let keygen = tool("ssh-keygen", "openssh-client")?;
         let xauth = tool("xauth", "xauth")?;
@@ -222,6 +222,7 @@ impl Sshd {
             account: wanted.account.clone(),
             environ: Vec::new(),
             shell: None,
+            whoseenv: None,
             shares_connection: wanted.over.is_some(),
         };
         let pid: u32 = session.stdout("echo $$").trim().parse().expect("the shell's pid");
@@ -298,6 +299,8 @@ pub struct Session {
     pub account: Account,
     environ: Vec<String>,
     shell: Option<Other>,
+    /// The program under test, once the world has said where it is.
+    pub whoseenv: Option<PathBuf>,
     shares_connection: bool,
 }
 
@@ -359,6 +362,12 @@ impl Session {
         self.run(&words(program, arguments))
     }
 
+    /// `whoseenv` in this login: its JSON and its exit code.
+    pub fn whoseenv(&mut self, arguments: &[&str]) -> (Value, i32) {
+        let program = self.whoseenv.clone().expect("the world says where whoseenv is");
+        self.program(&program, arguments).json()
+    }
+
     /// A line typed at the shell, or at whatever program has the terminal; nobody waits for it.
     pub fn type_line(&mut self, line: &str) {
         match &mut self.link {
@@ -368,6 +377,14 @@ impl Session {
             }
             Link::Window(screen) => screen.type_line(line),
         }
+    }
+
+    /// Makes the window another size, as a person who drags its corner.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        let Link::Window(screen) = &self.link else { panic!("this login has no window") };
+        screen.resize(columns, rows);
+        let size = format!("{rows} {columns}");
+        wait_until("the new size to arrive", || self.run("stty size </dev/tty").stdout.trim() == size);
     }
 
     /// What the window shows now; for a login without one, what the client printed.

@@ -39,7 +39,7 @@ impl Wayland {
                 "weston ended: {}",
                 std::fs::read_to_string(wayland.runtime_dir.join("weston.log")).unwrap_or_default()
             );
-            look::unix_socket_bound(&wayland.socket())
+            look::unix_socket_listens(&wayland.socket())
         });
         Ok(wayland)
     }
@@ -61,5 +61,7 @@ impl Wayland {
     /// Ends it as a crash does: its socket file stays, and nothing listens.
     pub fn crash(mut self) {
         self.server.kill();
+        // A child that it was just starting may hold the socket a moment longer.
+        look::wait_until("the socket to be nobody's", || !look::unix_socket_listens(&self.socket()));
     }
 }

@@ -1,8 +1,9 @@
 //! A machine with people on it, and the story of issue 2.
 
 use super::accounts::{self, Account};
-use super::daemons::{Opencode, Start};
+use super::daemons::{Opencode, Start, keep_at_home};
 use super::display::Display;
+use super::look;
 use super::need::Needed;
 use super::peers;
 use super::sshd::{Answer, Login, Session, Sshd, Terminal, X11};
@@ -11,8 +12,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The first display that sshd gives out, as on any machine.
-pub const FIRST_DISPLAY: u32 = 10;
+/// The first display that sshd gives out: 10, as on any machine, or `$WHOSEENV_TEST_FIRST_DISPLAY`; where somebody
+/// has one of the ten from there on, ten later.
+fn first_display() -> u16 {
+    let wanted = std::env::var("WHOSEENV_TEST_FIRST_DISPLAY").ok().and_then(|n| n.parse().ok()).unwrap_or(10);
+    let taken: Vec<u16> = look::tcp_rows().iter().filter(|r| r.state == look::LISTEN).map(|r| r.local.port()).collect();
+    let free = |first: &u16| !taken.iter().any(|port| (6000 + first..6010 + first).contains(port));
+    (wanted..).step_by(10).find(free).expect("a port")
+}
 
 /// One machine, one user's screen, one sshd, two accounts. Only one world exists on a machine at a time: display
 /// numbers, the accounts and the service's port are the whole machine's.
@@ -24,6 +31,8 @@ pub struct World {
     pub screen: Display,
     /// `whoseenv`, where every account can run it.
     pub whoseenv: PathBuf,
+    /// sshd gives out this display first, then the next.
+    pub first_display: u16,
     pub user: Account,
     pub stranger: Account,
     homes: Homes,
@@ -41,6 +50,20 @@ impl Drop for Homes {
     }
 }
 
+/// How the directory of a world is called.
+const PREFIX: &str = "whoseenv-world-";
+
+/// A killed run leaves its directory; whoever holds the lock may take it away.
+fn remove_what_was_left() {
+    use std::os::unix::fs::MetadataExt;
+    for entry in fs::read_dir("/tmp").expect("/tmp is there").flatten() {
+        let ours = entry.path().symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == 0);
+        if ours && entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Waits until no world exists on this machine, in this process or another, and lets none begin while it is held.
 pub fn alone() -> File {
     peers::lock(&peers::public_dir().join(".world"))
@@ -48,21 +71,30 @@ pub fn alone() -> File {
 
 impl World {
     pub fn new() -> Needed<World> {
-        World::with_first_display(FIRST_DISPLAY)
-    }
-
-    /// A world whose sshd forwards to `localhost:<first>` and upward.
-    pub fn with_first_display(first: u32) -> Needed<World> {
+        accounts::possible()?;
         let lock = alone();
         let (user, stranger) = (accounts::ordinary()?, accounts::stranger()?);
         let homes = Homes(vec![user.clone(), stranger.clone()]);
         homes.0.iter().for_each(Account::reset);
-        let dir = tempfile::Builder::new().prefix("we-").tempdir_in("/tmp").expect("a directory in /tmp");
+        homes.0.iter().for_each(keep_at_home);
+        remove_what_was_left();
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in("/tmp").expect("a directory in /tmp");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode can be set");
         let whoseenv = peers::whoseenv_into(dir.path());
         let screen = Display::start(dir.path())?;
-        let sshd = Sshd::start(&dir.path().join("sshd"), first, &[&user, &stranger])?;
-        Ok(World { sshd, screen, whoseenv, user, stranger, homes, dir, lock })
+        let first_display = first_display();
+        let sshd = Sshd::start(&dir.path().join("sshd"), first_display, &[&user, &stranger])?;
+        Ok(World { sshd, screen, whoseenv, first_display, user, stranger, homes, dir, lock })
+    }
+
+    /// What the `n`th login's DISPLAY is, from 0: `localhost:10.0`, where nobody else on the machine has it.
+    pub fn display(&self, n: u16) -> String {
+        format!("localhost:{}.0", self.first_display + n)
+    }
+
+    /// The TCP port behind it.
+    pub fn port(&self, n: u16) -> u16 {
+        6000 + self.first_display + n
     }
 
     /// A world-readable directory that goes with the world.
@@ -71,17 +103,14 @@ impl World {
     }
 
     pub fn login(&self, wanted: Login) -> Needed<Session> {
-        self.sshd.login(&wanted, &self.screen)
+        let mut session = self.sshd.login(&wanted, &self.screen)?;
+        session.whoseenv = Some(self.whoseenv.clone());
+        Ok(session)
     }
 
     /// The user, from 127.0.0.`last`, with `ssh -Y` and no terminal.
     pub fn user_from(&self, last: u8) -> Needed<Session> {
         self.login(Login::from(last, &self.user).x11(X11::Trusted))
-    }
-
-    /// `whoseenv` in a login, asked by that login's account: its JSON and its exit code.
-    pub fn ask(&self, login: &mut Session, arguments: &[&str]) -> (Value, i32) {
-        login.program(&self.whoseenv, arguments).json()
     }
 
     /// `sudo whoseenv` in a login.
@@ -184,10 +213,5 @@ impl Story {
     /// State 4: another account logs in, from 127.0.0.4.
     pub fn stranger(&self) -> Needed<Session> {
         self.world.login(Login::from(4, &self.world.stranger).x11(X11::Trusted))
-    }
-
-    /// B asks.
-    pub fn b_asks(&mut self, arguments: &[&str]) -> (Value, i32) {
-        self.world.ask(&mut self.b, arguments)
     }
 }
