@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use crate::world::sshd::Session;
 use crate::world::{Needed, Story};
 
+/// The account of the story. Questions are narrowed to it, so that agents of the person who runs the tests are not met.
+const USER: &str = "weuser";
+
 /// The findings with this id.
 fn findings<'v>(document: &'v Value, id: &str) -> Vec<&'v Value> {
     document["findings"].as_array().expect("an envelope").iter().filter(|finding| finding["id"] == id).collect()
@@ -41,7 +44,7 @@ fn evidence(finding: &Value) -> String {
 fn step_1_both_displays_are_alive_and_the_daemon_has_the_other_login_s() {
     let mut story = need!(Story::new());
     let daemon = story.service.pid();
-    let (diff, code) = story.b.whoseenv(&["diff", "opencode", "--json"]);
+    let (diff, code) = story.b.whoseenv(&["diff", "opencode", "--user", USER, "--json"]);
     assert_eq!(code, 1);
     assert_eq!(diff["data"]["a"]["pid"], daemon);
     let display = row(&diff, "DISPLAY");
@@ -53,14 +56,14 @@ fn step_1_both_displays_are_alive_and_the_daemon_has_the_other_login_s() {
     assert_eq!(diff["data"]["a"]["birth"]["ssh_connection"], story.birth_connection);
     assert_eq!(diff["data"]["b"]["birth"]["ssh_connection"], story.b.connection());
 
-    let (doctor, code) = story.b.whoseenv(&["doctor", "--json"]);
+    let (doctor, code) = story.b.whoseenv(&["doctor", "--user", USER, "--json"]);
     assert_eq!(code, 1);
     let foreign = one(&doctor, "display.foreign");
     assert_eq!((&foreign["severity"], &foreign["outcome"]), (&json!("warning"), &json!("confirmed")));
     assert!(fix(foreign).contains("DISPLAY=localhost:11.0"), "{}", fix(foreign));
     assert!(findings(&doctor, "display.reused").is_empty() && findings(&doctor, "display.refused").is_empty());
 
-    let (ps, code) = story.b.whoseenv(&["ps", "--json"]);
+    let (ps, code) = story.b.whoseenv(&["ps", "--user", USER, "--json"]);
     let row = &ps["data"]["processes"].as_array().unwrap().iter().find(|row| row["pid"] == daemon).cloned().unwrap();
     assert_eq!(code, 0);
     assert_eq!(
@@ -73,7 +76,7 @@ fn step_1_both_displays_are_alive_and_the_daemon_has_the_other_login_s() {
 fn step_2_the_display_refuses_and_the_fix_names_this_terminal_s() {
     let mut story = need!(Story::new());
     story.a_disconnects();
-    let (doctor, code) = story.b.whoseenv(&["doctor", "--json"]);
+    let (doctor, code) = story.b.whoseenv(&["doctor", "--user", USER, "--json"]);
     assert_eq!(code, 1);
     let refused = one(&doctor, "display.refused");
     assert_eq!((&refused["severity"], &refused["outcome"]), (&json!("error"), &json!("confirmed")));
@@ -86,7 +89,7 @@ fn step_2_the_display_refuses_and_the_fix_names_this_terminal_s() {
         (&json!(story.service.pid()), &json!("gui"), &json!("broken"))
     );
 
-    let (owner, code) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--json"]);
+    let (owner, code) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--user", USER, "--json"]);
     assert_eq!((code, &owner["data"]["liveness"]["state"]), (0, &json!("refused")));
     assert_eq!(owner["data"]["birth_connection"], story.birth_connection);
 }
@@ -96,14 +99,14 @@ fn step_3_the_number_is_reused_and_only_root_learns_by_whom() {
     let mut story = need!(Story::new());
     story.a_disconnects();
     need!(story.c_logs_in());
-    let (doctor, code) = story.b.whoseenv(&["doctor", "--json"]);
+    let (doctor, code) = story.b.whoseenv(&["doctor", "--user", USER, "--json"]);
     assert_eq!(code, 1);
     let reused = one(&doctor, "display.reused");
     assert_eq!((&reused["severity"], &reused["outcome"]), (&json!("error"), &json!("confirmed")));
     assert!(fix(reused).contains("DISPLAY=localhost:11.0"), "{}", fix(reused));
 
     // R04 is this: the number belongs to somebody else now. The ordinary account can prove it, and not by whom.
-    let (owner, _) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--json"]);
+    let (owner, _) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--user", USER, "--json"]);
     let data = &owner["data"];
     assert_eq!(
         (&data["liveness"]["state"], &data["same_connection"], &data["birth_connection"]),
@@ -111,7 +114,7 @@ fn step_3_the_number_is_reused_and_only_root_learns_by_whom() {
     );
     assert!(data.get("owner").is_none_or(|owner| owner.get("connection").is_none()), "{data:#}");
 
-    let (owner, _) = need!(story.world.ask_as_root(&mut story.b, &["owner", "DISPLAY", "opencode", "--json"]));
+    let (owner, _) = need!(story.world.ask_as_root(&mut story.b, &["owner", "DISPLAY", "opencode", "--user", USER, "--json"]));
     let c = story.c.as_ref().expect("C is connected").connection();
     assert_eq!((&owner["data"]["liveness"]["state"], &owner["data"]["owner"]["connection"]), (&json!("reused"), &json!(c)));
     assert_eq!(owner["data"]["owner"]["user"], story.world.user.name);
@@ -124,7 +127,7 @@ fn step_4_a_stranger_is_told_neither_dead_nor_fine() {
     story.a_disconnects();
     let mut stranger = need!(story.stranger());
     let daemon = story.service.pid().to_string();
-    let (doctor, code) = stranger.whoseenv(&["doctor", "--json"]);
+    let (doctor, code) = stranger.whoseenv(&["doctor", "--user", USER, "--json"]);
     assert_eq!((code, &doctor["status"]), (4, &json!("not_permitted")), "{doctor:#}");
     let unreadable = one(&doctor, "daemon.unreadable");
     assert_eq!(unreadable["outcome"], "undetermined");
@@ -154,11 +157,11 @@ fn timeless(document: &Value) -> Value {
 }
 
 const QUESTIONS: [&[&str]; 5] = [
-    &["doctor", "--json"],
-    &["ps", "--json"],
-    &["show", "opencode", "--json"],
-    &["diff", "opencode", "--json"],
-    &["owner", "DISPLAY", "opencode", "--json"],
+    &["doctor", "--user", USER, "--json"],
+    &["ps", "--user", USER, "--json"],
+    &["show", "opencode", "--user", USER, "--json"],
+    &["diff", "opencode", "--user", USER, "--json"],
+    &["owner", "DISPLAY", "opencode", "--user", USER, "--json"],
 ];
 
 /// Asks live, takes a snapshot, asks the snapshot.
@@ -208,14 +211,14 @@ fn stories() -> Needed<()> {
     let mut stranger = story.stranger()?;
     let dir = stranger.stdout("echo $HOME/step-4").trim().to_owned();
     assert_eq!(stranger.whoseenv(&["snapshot", &dir, "--json"]).1, 0);
-    let (captured, code) = stranger.whoseenv(&["--from", &dir, "doctor", "--json"]);
+    let (captured, code) = stranger.whoseenv(&["--from", &dir, "doctor", "--user", USER, "--json"]);
     assert_eq!((code, &one(&captured, "daemon.unreadable")["outcome"]), (4, &json!("undetermined")));
 
     // One captured fact deleted: what hung on it is undetermined, and the rest stands.
     let dir = story.b.stdout("echo $HOME/step-3").trim().to_owned();
     let gone = story.b.run(&format!("rm {dir}/net/ours.json"));
     assert_eq!(gone.code, 0);
-    let (holed, code) = story.b.whoseenv(&["--from", &dir, "doctor", "--json"]);
+    let (holed, code) = story.b.whoseenv(&["--from", &dir, "doctor", "--user", USER, "--json"]);
     assert_eq!(code, 5, "{holed:#}");
     assert!(findings(&holed, "display.reused").is_empty());
     assert_eq!(one(&holed, "display.unknown")["outcome"], "undetermined");
