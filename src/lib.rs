@@ -6,7 +6,7 @@
 //! | [`cli`] | one file a command: its arguments, and collect → report → print |
 //! | [`diagnose`] | facts joined into verdicts |
 //! | [`agent`] | what each host is and does with environments |
-//! | [`env`] | what variables mean |
+//! | [`env`](mod@env) | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
 //! | [`report`] | the envelope and its faces |
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |

@@ -181,7 +181,7 @@ impl Agent for OpenCode {
                     lines.extend(values.iter().map(|(name, value)| set_env(&program, name, value)));
                     lines.push(format!("{program} service restart"));
                 } else {
-                    lines.extend(restart(host, process, &program));
+                    lines.extend(restart(host, process, &program, values));
                 }
                 lines.push(
                     "a session opened through the API or with --server uploads nothing; put the whole environment yourself:".to_owned(),
@@ -197,9 +197,10 @@ impl Agent for OpenCode {
             }
             (_, Fix::Drop(names)) => {
                 let unset = format!("unset {}", names.join(" "));
-                std::iter::once(unset).chain(restart(host, process, &program)).collect()
+                std::iter::once(unset).chain(restart(host, process, &program, &[])).collect()
             }
-            _ => restart(host, process, &program),
+            (_, Fix::Carry(values)) => restart(host, process, &program, values),
+            (_, Fix::Restart) => restart(host, process, &program, &[]),
         }
     }
 }
@@ -231,9 +232,11 @@ fn put(process: &AgentProcess, program: &str) -> String {
     format!("{program} api{server} put /api/session/SESSION_ID/environment --data \"$(jq -n '{{variables: env}}')\"")
 }
 
-/// How this process is ended and started again from the terminal at hand.
-fn restart(host: &Host, process: &AgentProcess, program: &str) -> Vec<String> {
+/// How this process is ended and started again from the terminal at hand. It gets that terminal's environment; the
+/// values stand in the command so that it is right in whichever terminal it is pasted.
+fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, &[u8])]) -> Vec<String> {
     let pid = process.stat.pid;
+    let command = if values.is_empty() { program.to_owned() } else { format!("{} {program}", fix::assignments(values)) };
     let address = || match process.listeners.as_deref() {
         Ok([Listener::Tcp(address), ..]) => format!(" --hostname {} --port {}", address.ip(), address.port()),
         _ => String::new(),
@@ -241,15 +244,15 @@ fn restart(host: &Host, process: &AgentProcess, program: &str) -> Vec<String> {
     let own = process.stat.euid == host.machine().uid;
     match process.mode {
         // The service of the preview and of 2.x is started by whoever asks for it, with the asker's environment.
-        Some(Mode::Service) if own => vec![format!("{program} service restart")],
-        Some(Mode::Serve) => vec![format!("kill {pid}"), format!("{program} serve{}", address())],
-        Some(Mode::Web) => vec![format!("kill {pid}"), format!("{program} web{}", address())],
+        Some(Mode::Service) if own => vec![format!("{command} service restart")],
+        Some(Mode::Serve) => vec![format!("kill {pid}"), format!("{command} serve{}", address())],
+        Some(Mode::Web) => vec![format!("kill {pid}"), format!("{command} web{}", address())],
         Some(Mode::Standalone) => {
             vec![format!("quit the client that it belongs to (pid {}) and start it again from this terminal", process.stat.ppid)]
         }
         Some(Mode::Service) => {
             let user = host.user_name(process.stat.euid).unwrap_or_else(|| process.stat.euid.to_string());
-            vec![format!("as {user}, from the terminal whose environment it shall have: {program} service restart")]
+            vec![format!("as {user}, from the terminal whose environment it shall have: {command} service restart")]
         }
         _ => vec![format!("quit it (pid {pid}) and start it again from this terminal")],
     }

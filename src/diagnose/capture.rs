@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use crate::redact::Redactor;
 use crate::report::{Exit, Problem, Report};
 
 use super::subject::{Narrow, Subject, resolve};
-use super::{contrast, doctor, portrait, pseudonyms, roster};
+use super::{doctor, portrait, pseudonyms, roster};
 
 /// The answer of `snapshot`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -65,13 +66,12 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
         roster::list(host, &roster::Query { all: true, names: true, narrow: Narrow::default() })
             .map_err(|error| failed(format!("/proc: {error}")))?;
     }
-    for &pid in &keep {
-        let Ok(stat) = host.process(pid).stat() else { continue };
-        let agent = agents.iter().find(|agent| agent.stat.pid == pid).cloned();
-        let subject = Subject::process(host, Reference::Pid(pid), stat, agent);
-        portrait::portrait(host, redactor, &subject, query.connect);
-        contrast::contrast(host, redactor, &subject, &terminal, query.connect);
-    }
+    let keep_one = |pid: &Pid| {
+        let Ok(stat) = host.process(*pid).stat() else { return };
+        let agent = agents.iter().find(|agent| agent.stat.pid == *pid).cloned();
+        portrait::portrait(host, redactor, &Subject::process(host, Reference::Pid(*pid), stat, agent), query.connect);
+    };
+    keep.par_iter().for_each(keep_one);
     if query.connect {
         for reference in commands(&terminal) {
             // A tmux server that does not answer is a fact too, and was kept as one.
