@@ -4,7 +4,10 @@
 mod world;
 
 mod capture;
+mod cases;
 mod cli;
 mod golden;
+mod made_up;
+mod reports;
 mod run;
 mod story;
