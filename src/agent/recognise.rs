@@ -36,13 +36,14 @@ pub struct Look {
     /// What it is; nothing where it is no agent's by its own program. Unknown where its program could not be
     /// looked into and its name is no agent's either.
     pub identity: Fact<Option<Identity>>,
-    /// Where it serves others. Not looked for, and empty, where it is no agent's.
-    pub listeners: Fact<Vec<Listener>>,
+    /// Where it serves others, if its role depends on that. The kernel takes milliseconds to list its TCP sockets,
+    /// which a list of processes need not spend on a daemon that says what it is.
+    pub listeners: Option<Fact<Vec<Listener>>>,
 }
 
 impl Look {
     /// Of a process that is no agent's.
-    pub const NOTHING: Look = Look { identity: Ok(None), listeners: Ok(Vec::new()) };
+    pub const NOTHING: Look = Look { identity: Ok(None), listeners: None };
 }
 
 /// The markers of one agent in an environment.
@@ -124,9 +125,14 @@ impl<'h> Recogniser<'h> {
             Ok(None) => return Look::NOTHING,
             Ok(Some(identity)) => identity,
         };
-        let listeners = if identity.role == Role::Other { Ok(Vec::new()) } else { self.listeners(process) };
-        let listens = listeners.as_ref().is_ok_and(|listeners| !listeners.is_empty());
-        let role = role(&identity, listens);
+        // What the catalogue says holds; a program that may serve from any mode is asked whether it does.
+        let depends = identity.role == Role::Client && identity.known_by != KnownBy::Signature;
+        let listeners = depends.then(|| self.listeners(process));
+        let listens = matches!(&listeners, Some(Ok(listeners)) if !listeners.is_empty());
+        let role = match identity.mode {
+            Some(mode) if depends => role_of(&identity.agent, mode, listens),
+            _ => identity.role,
+        };
         Look { identity: Ok(Some(Identity { role, ..identity })), listeners }
     }
 
@@ -223,7 +229,11 @@ impl<'h> Recogniser<'h> {
         Some(Identity { agent: entry.id.clone(), role, mode: Some(mode), version: None, known_by })
     }
 
-    fn listeners(&self, process: &Proc<'_>) -> Fact<Vec<Listener>> {
+    /// Where a process serves others.
+    ///
+    /// # Errors
+    /// When its open files or the socket tables cannot be read.
+    pub fn listeners(&self, process: &Proc<'_>) -> Fact<Vec<Listener>> {
         let inodes: HashSet<u64> = process.fds()?.iter().filter_map(crate::host::Fd::socket_inode).collect();
         if inodes.is_empty() {
             return Ok(Vec::new());
@@ -293,14 +303,6 @@ fn mode(agent: &str, client: bool, argv: &[Raw]) -> Mode {
 
 fn role_of(agent: &str, mode: Mode, listens: bool) -> Role {
     if agent == zeroclaw::ID { zeroclaw::role(mode, listens) } else { opencode::role(mode, listens) }
-}
-
-/// The role that the listeners of a process leave it with.
-fn role(identity: &Identity, listens: bool) -> Role {
-    match (&identity.known_by, identity.mode) {
-        (KnownBy::Signature, _) | (_, None) => identity.role,
-        (_, Some(mode)) => role_of(&identity.agent, mode, listens),
-    }
 }
 
 /// A process as the catalogue's rows see it.
