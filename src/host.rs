@@ -47,6 +47,8 @@ pub struct Host {
     table: OnceLock<Fact<HashMap<Pid, Stat>>>,
     terminal: OnceLock<Fact<Terminal>>,
     users: OnceLock<HashMap<u32, String>>,
+    paths: files::Answers<PathFact>,
+    listings: files::Answers<Arc<Vec<Raw>>>,
 }
 
 enum Source {
@@ -90,6 +92,8 @@ impl Host {
             table: OnceLock::new(),
             terminal: OnceLock::new(),
             users: OnceLock::new(),
+            paths: files::Answers::default(),
+            listings: files::Answers::default(),
         }
     }
 

@@ -3,10 +3,12 @@
 //! Every question has a deadline, is asked in the view of the process concerned, and opens only regular
 //! files: a FIFO's writer must not be woken, a device not read.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use serde::de::DeserializeOwned;
@@ -87,19 +89,24 @@ const SMALL: usize = 1 << 20;
 impl Host {
     /// What stands at an absolute path, as `view` sees it.
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
-        let place = self.place(view, path);
-        self.fact(&file_of("paths", view), &key_of(path), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || place.stat())
+        self.paths.get(view, path, || {
+            let place = self.place(view, path);
+            self.fact(&file_of("paths", view), &key_of(path), || {
+                let place = place?;
+                deadline::ask(&place.shown(), move || place.stat())
+            })
         })
     }
 
     /// The names in a directory that are programs a user may start, sorted.
-    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Vec<Raw>> {
-        let place = self.place(view, dir);
-        self.fact(&file_of("listings", view), &key_of(dir), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || place.programs())
+    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Arc<Vec<Raw>>> {
+        self.listings.get(view, dir, || {
+            let place = self.place(view, dir);
+            let read = || {
+                let place = place?;
+                deadline::ask(&place.shown(), move || place.programs())
+            };
+            self.fact(&file_of("listings", view), &key_of(dir), read).map(Arc::new)
         })
     }
 
@@ -157,9 +164,13 @@ impl Host {
         document.content.map_err(Unknown::Malformed)
     }
 
-    /// Reads a part of a program file, such as its last kilobytes. Live machines only: rooms above keep what they
-    /// derive from it with [`Host::fact`].
-    pub fn open_program(&self, pid: super::Pid) -> Fact<std::fs::File> {
+    /// Hands the program file of a process to `read`, which has until the deadline as well: pages of a program on a
+    /// dead mount do not come. Live machines only: rooms above keep what they derive from it with [`Host::fact`].
+    pub fn read_program<T: Send + 'static>(
+        &self,
+        pid: super::Pid,
+        read: impl FnOnce(std::fs::File) -> Fact<T> + Send + 'static,
+    ) -> Fact<T> {
         let root = self.live_root().ok_or(Unknown::NotCaptured)?.to_owned();
         let path = root.join(format!("proc/{pid}/exe"));
         let shown = path.clone();
@@ -169,7 +180,7 @@ impl Host {
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Unknown::Malformed("the program is no regular file".to_owned()));
             }
-            Ok(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
+            read(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
         })
     }
 
@@ -198,6 +209,31 @@ fn read_document<T: Send + 'static>(place: Place, parse: fn(&[u8]) -> Result<T, 
         let length = read_whole(&file, &mut bytes, SMALL)?;
         Ok(Document { content: parse(&bytes[..length]), stat })
     })
+}
+
+/// Answers about places, each asked once: one run speaks of one moment, and a thousand processes have one PATH.
+#[derive(Debug)]
+pub(super) struct Answers<T>(Mutex<HashMap<Question, Fact<T>>>);
+
+/// In whose mount namespace, and where.
+type Question = (Option<super::Pid>, Vec<u8>);
+
+impl<T> Default for Answers<T> {
+    fn default() -> Answers<T> {
+        Answers(Mutex::default())
+    }
+}
+
+impl<T: Clone> Answers<T> {
+    fn get(&self, view: View, path: &[u8], ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        let question = (view.mount, path.to_vec());
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&question).cloned();
+        // Not asked under the lock: a place that hangs must not hold up questions about others.
+        known.unwrap_or_else(|| {
+            let answer = ask();
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(question).or_insert(answer).clone()
+        })
+    }
 }
 
 /// A path, and the root it is looked up below when that is not ours.

@@ -141,7 +141,7 @@ fn resolution(carrier: &Carrier<'_>, dirs: &[Vec<u8>]) -> BTreeMap<Raw, Place> {
     let mut programs = BTreeMap::new();
     for dir in dirs {
         let (Ok(fact), Ok(names)) = (carrier.host.path(carrier.view, dir), carrier.host.programs(carrier.view, dir)) else { continue };
-        for name in names {
+        for name in names.iter().cloned() {
             programs.entry(name).or_insert_with(|| Place { dir: dir.clone(), identity: fact.inode });
         }
     }
