@@ -3,10 +3,12 @@
 //! Every question has a deadline, is asked in the view of the process concerned, and opens only regular
 //! files: a FIFO's writer must not be woken, a device not read.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use serde::de::DeserializeOwned;
@@ -87,19 +89,24 @@ const SMALL: usize = 1 << 20;
 impl Host {
     /// What stands at an absolute path, as `view` sees it.
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
-        let place = self.place(view, path);
-        self.fact(&file_of("paths", view), &key_of(path), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || place.stat())
+        self.memos.paths.once(view, path, || {
+            let place = self.place(view, path);
+            self.fact(&file_of("paths", view), &key_of(path), || {
+                let place = place?;
+                deadline::ask(&place.shown(), move || place.stat())
+            })
         })
     }
 
     /// The names in a directory that are programs a user may start, sorted.
-    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Vec<Raw>> {
-        let place = self.place(view, dir);
-        self.fact(&file_of("listings", view), &key_of(dir), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || place.programs())
+    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Arc<Vec<Raw>>> {
+        self.memos.programs.once(view, dir, || {
+            let place = self.place(view, dir);
+            let listed = self.fact(&file_of("listings", view), &key_of(dir), || {
+                let place = place?;
+                deadline::ask(&place.shown(), move || place.programs())
+            });
+            listed.map(Arc::new)
         })
     }
 
@@ -198,6 +205,36 @@ fn read_document<T: Send + 'static>(place: Place, parse: fn(&[u8]) -> Result<T, 
         let length = read_whole(&file, &mut bytes, SMALL)?;
         Ok(Document { content: parse(&bytes[..length]), stat })
     })
+}
+
+/// Answers of one host, each asked for once: many variables name one path, and every PATH the same directories.
+#[derive(Default)]
+pub(super) struct Memos {
+    paths: Memo<PathFact>,
+    programs: Memo<Arc<Vec<Raw>>>,
+}
+
+/// Answers by view and path.
+struct Memo<T>(Mutex<HashMap<Key, Fact<T>>>);
+
+type Key = (View, Vec<u8>);
+
+impl<T> Default for Memo<T> {
+    fn default() -> Memo<T> {
+        Memo(Mutex::default())
+    }
+}
+
+impl<T: Clone> Memo<T> {
+    fn once(&self, view: View, path: &[u8], ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        let key = (view, path.to_vec());
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return known.clone();
+        }
+        // Not asked under the lock: one path that hangs must not keep the others waiting.
+        let fact = ask();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(fact).clone()
+    }
 }
 
 /// A path, and the root it is looked up below when that is not ours.
@@ -324,14 +361,29 @@ pub(super) fn read_small(path: &Path, limit: usize) -> Fact<Vec<u8>> {
 
 /// Reads to the end, or to `limit`, into a buffer that only grows; returns how much of it is filled.
 pub(super) fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    read_until(file, buffer, limit, |read, _| read == 0)
+}
+
+/// The same for a file that the kernel gives in one piece, as it does with those of a process: a read that leaves
+/// room was the last, and the one that would say so is saved.
+pub(super) fn read_block(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    read_until(file, buffer, limit, |read, room| read < room)
+}
+
+fn read_until(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize, last: impl Fn(usize, usize) -> bool) -> Fact<usize> {
     let mut filled = 0;
     loop {
         if buffer.len() - filled < 4096 {
             buffer.resize((buffer.len() * 2).max(16 << 10), 0);
         }
         match rustix::io::read(file, &mut buffer[filled..]) {
-            Ok(0) => return Ok(filled),
-            Ok(read) => filled += read,
+            Ok(read) => {
+                let room = buffer.len() - filled;
+                filled += read;
+                if last(read, room) {
+                    return Ok(filled.min(limit));
+                }
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
