@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 
 use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
@@ -59,10 +60,53 @@ pub struct Row {
     pub birth: Birth,
     /// Names of its variables, in the block's order (`--names`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<Name>>,
+    #[schemars(with = "Option<Vec<Name>>")]
+    pub names: Option<Names>,
     /// Why its environment could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+}
+
+/// Names of variables, packed: thousands of processes have some fifty each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(Vec<u8>);
+
+impl Names {
+    fn of<'a>(names: impl Iterator<Item = &'a [u8]> + Clone) -> Names {
+        let mut packed = Vec::with_capacity(names.clone().map(|name| name.len() + 1).sum());
+        for name in names {
+            packed.extend_from_slice(name);
+            packed.push(0);
+        }
+        Names(packed)
+    }
+
+    /// One by one. No name holds a NUL: it ends the entry.
+    pub fn iter(&self) -> impl Iterator<Item = Name> {
+        self.parts().map(Name::of)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.strip_suffix(b"\0").into_iter().flat_map(|packed| packed.split(|&byte| byte == 0))
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// As [`Name`] is written, without a copy.
+        #[derive(Serialize)]
+        struct Plain<'a> {
+            name: &'a str,
+        }
+        let mut list = serializer.serialize_seq(None)?;
+        for part in self.parts() {
+            match std::str::from_utf8(part) {
+                Ok(name) => list.serialize_element(&Plain { name })?,
+                Err(_) => list.serialize_element(&Name::of(part))?,
+            }
+        }
+        list.end()
+    }
 }
 
 /// What to list.
@@ -140,13 +184,13 @@ fn row(host: &Host, stat: Stat, look: Look, exe: &Fact<Exe>, seen: Option<Seen>,
 /// What the environment and the control groups of a process tell.
 struct Born {
     birth: Birth,
-    names: Option<Vec<Name>>,
+    names: Option<Names>,
     unreadable: Option<String>,
 }
 
 fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
-        return Born { birth: Birth::default(), names: names.then(Vec::new), unreadable: None };
+        return Born { birth: Birth::default(), names: names.then(Names::default), unreadable: None };
     }
     let read = if host.reads_blocks() {
         process.environ_block(|block| {
@@ -156,7 +200,7 @@ fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     } else {
         process.environ().map(|environ: Environ| {
             let named = environ.entries.iter().filter(|entry| entry.value.is_some() && !entry.name.as_bytes().is_empty());
-            let listed = names.then(|| named.map(|entry| Name::of(entry.name.as_bytes())).collect());
+            let listed = names.then(|| Names::of(named.map(|entry| entry.name.as_bytes())));
             (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
@@ -169,7 +213,7 @@ fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     }
 }
 
-fn names_in(block: &[u8]) -> Vec<Name> {
-    let named = |part: &[u8]| memchr::memchr(b'=', part).filter(|at| *at > 0).map(|at| Name::of(&part[..at]));
-    block.split(|&byte| byte == 0).filter_map(named).collect()
+fn names_in(block: &[u8]) -> Names {
+    let named = |part: &'_ [u8]| memchr::memchr(b'=', part).filter(|at| *at > 0);
+    Names::of(block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..named(part)?])))
 }

@@ -89,7 +89,7 @@ const SMALL: usize = 1 << 20;
 impl Host {
     /// What stands at an absolute path, as `view` sees it.
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
-        self.paths.get(view, path, || {
+        self.memos.paths.once(view, path, || {
             let place = self.place(view, path);
             self.fact(&file_of("paths", view), &key_of(path), || {
                 let place = place?;
@@ -100,13 +100,13 @@ impl Host {
 
     /// The names in a directory that are programs a user may start, sorted.
     pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Arc<Vec<Raw>>> {
-        self.listings.get(view, dir, || {
+        self.memos.programs.once(view, dir, || {
             let place = self.place(view, dir);
-            let read = || {
+            let listed = self.fact(&file_of("listings", view), &key_of(dir), || {
                 let place = place?;
                 deadline::ask(&place.shown(), move || place.programs())
-            };
-            self.fact(&file_of("listings", view), &key_of(dir), read).map(Arc::new)
+            });
+            listed.map(Arc::new)
         })
     }
 
@@ -164,13 +164,9 @@ impl Host {
         document.content.map_err(Unknown::Malformed)
     }
 
-    /// Hands the program file of a process to `read`, which has until the deadline as well: pages of a program on a
-    /// dead mount do not come. Live machines only: rooms above keep what they derive from it with [`Host::fact`].
-    pub fn read_program<T: Send + 'static>(
-        &self,
-        pid: super::Pid,
-        read: impl FnOnce(std::fs::File) -> Fact<T> + Send + 'static,
-    ) -> Fact<T> {
+    /// Reads a part of a program file, such as its last kilobytes. Live machines only: rooms above keep what they
+    /// derive from it with [`Host::fact`].
+    pub fn open_program(&self, pid: super::Pid) -> Fact<std::fs::File> {
         let root = self.live_root().ok_or(Unknown::NotCaptured)?.to_owned();
         let path = root.join(format!("proc/{pid}/exe"));
         let shown = path.clone();
@@ -180,7 +176,7 @@ impl Host {
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Unknown::Malformed("the program is no regular file".to_owned()));
             }
-            read(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
+            Ok(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
         })
     }
 
@@ -211,28 +207,33 @@ fn read_document<T: Send + 'static>(place: Place, parse: fn(&[u8]) -> Result<T, 
     })
 }
 
-/// Answers about places, each asked once: one run speaks of one moment, and a thousand processes have one PATH.
-#[derive(Debug)]
-pub(super) struct Answers<T>(Mutex<HashMap<Question, Fact<T>>>);
+/// Answers of one host, each asked for once: many variables name one path, and every PATH the same directories.
+#[derive(Default)]
+pub(super) struct Memos {
+    paths: Memo<PathFact>,
+    programs: Memo<Arc<Vec<Raw>>>,
+}
 
-/// In whose mount namespace, and where.
-type Question = (Option<super::Pid>, Vec<u8>);
+/// Answers by view and path.
+struct Memo<T>(Mutex<HashMap<Key, Fact<T>>>);
 
-impl<T> Default for Answers<T> {
-    fn default() -> Answers<T> {
-        Answers(Mutex::default())
+type Key = (View, Vec<u8>);
+
+impl<T> Default for Memo<T> {
+    fn default() -> Memo<T> {
+        Memo(Mutex::default())
     }
 }
 
-impl<T: Clone> Answers<T> {
-    fn get(&self, view: View, path: &[u8], ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
-        let question = (view.mount, path.to_vec());
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&question).cloned();
-        // Not asked under the lock: a place that hangs must not hold up questions about others.
-        known.unwrap_or_else(|| {
-            let answer = ask();
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(question).or_insert(answer).clone()
-        })
+impl<T: Clone> Memo<T> {
+    fn once(&self, view: View, path: &[u8], ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        let key = (view, path.to_vec());
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return known.clone();
+        }
+        // Not asked under the lock: one path that hangs must not keep the others waiting.
+        let fact = ask();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(fact).clone()
     }
 }
 
@@ -360,14 +361,29 @@ pub(super) fn read_small(path: &Path, limit: usize) -> Fact<Vec<u8>> {
 
 /// Reads to the end, or to `limit`, into a buffer that only grows; returns how much of it is filled.
 pub(super) fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    read_until(file, buffer, limit, |read, _| read == 0)
+}
+
+/// The same for a file that the kernel gives in one piece, as it does with those of a process: a read that leaves
+/// room was the last, and the one that would say so is saved.
+pub(super) fn read_block(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    read_until(file, buffer, limit, |read, room| read < room)
+}
+
+fn read_until(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize, last: impl Fn(usize, usize) -> bool) -> Fact<usize> {
     let mut filled = 0;
     loop {
         if buffer.len() - filled < 4096 {
             buffer.resize((buffer.len() * 2).max(16 << 10), 0);
         }
         match rustix::io::read(file, &mut buffer[filled..]) {
-            Ok(0) => return Ok(filled),
-            Ok(read) => filled += read,
+            Ok(read) => {
+                let room = buffer.len() - filled;
+                filled += read;
+                if last(read, room) {
+                    return Ok(filled.min(limit));
+                }
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -36,6 +36,9 @@ pub enum Colour {
     Never,
 }
 
+/// Changes a JSON value before it is printed.
+pub type Rewrite = Box<dyn Fn(&mut Value)>;
+
 /// Where output goes, and how.
 pub struct Printer {
     /// Which face.
@@ -45,7 +48,7 @@ pub struct Printer {
     /// Findings at or above this make the exit code 1.
     pub fail_on: Severity,
     screen: Screen,
-    rewrite: Option<Box<dyn Fn(&mut Value)>>,
+    rewrite: Option<Rewrite>,
 }
 
 impl Printer {
@@ -67,7 +70,7 @@ impl Printer {
     }
 
     /// Sees every JSON value before it is printed (`--anonymize`).
-    pub fn rewrite(&mut self, rewrite: Box<dyn Fn(&mut Value)>) {
+    pub fn rewrite(&mut self, rewrite: Rewrite) {
         self.rewrite = Some(rewrite);
     }
 
@@ -93,16 +96,14 @@ impl Printer {
     }
 
     /// Prints rows as ndjson: a head line, a line a row, a tail line with status and findings.
-    pub fn rows<R: Serialize>(&self, machine: &Machine, report: &Report<()>, rows: impl IntoIterator<Item = R>) -> Exit {
+    pub fn rows<R: Serialize + Sync>(&self, machine: &Machine, report: &Report<()>, rows: &[R]) -> Exit {
         let exit = Exit::of(report, self.fail_on);
         if self.quiet {
             return exit;
         }
         self.print(exit, |out| {
             json::line(&Envelope::<()>::new(report.command, Some(machine), exit), self.rewrite.as_deref(), out)?;
-            for row in rows {
-                json::line(&row, self.rewrite.as_deref(), out)?;
-            }
+            json::lines(rows, self.rewrite.as_deref(), out)?;
             let mut tail = Envelope::<()>::new(report.command, None, exit);
             tail.findings = &report.findings;
             tail.notes = &report.notes;
