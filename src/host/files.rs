@@ -164,9 +164,13 @@ impl Host {
         document.content.map_err(Unknown::Malformed)
     }
 
-    /// Reads a part of a program file, such as its last kilobytes. Live machines only: rooms above keep what they
-    /// derive from it with [`Host::fact`].
-    pub fn open_program(&self, pid: super::Pid) -> Fact<std::fs::File> {
+    /// Hands the program file of a process to `read`, which has until the deadline as well: pages of a program on a
+    /// dead mount do not come. Live machines only: rooms above keep what they derive from it with [`Host::fact`].
+    pub fn read_program<T: Send + 'static>(
+        &self,
+        pid: super::Pid,
+        read: impl FnOnce(std::fs::File) -> Fact<T> + Send + 'static,
+    ) -> Fact<T> {
         let root = self.live_root().ok_or(Unknown::NotCaptured)?.to_owned();
         let path = root.join(format!("proc/{pid}/exe"));
         let shown = path.clone();
@@ -176,7 +180,7 @@ impl Host {
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Unknown::Malformed("the program is no regular file".to_owned()));
             }
-            Ok(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
+            read(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
         })
     }
 
