@@ -31,7 +31,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let query = roster::Query { all: args.all, names: args.names, narrow: args.narrow.into() };
-    let report = match roster::list(&start.host, &query) {
+    let report = match roster::list(&start.host, &start.redactor, &query) {
         Ok(report) => report,
         Err(reason) => return start.problem("ps", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     };

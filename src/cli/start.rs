@@ -133,8 +133,20 @@ fn user_file(name: &str) -> Result<Option<(PathBuf, String)>, Problem> {
     let filled = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(config) = filled("XDG_CONFIG_HOME").or_else(|| Some(filled("HOME")?.join(".config"))) else { return Ok(None) };
     let path = config.join("whoseenv").join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some((path, text))),
+    let unusable = |why: &str| Problem::new(Exit::Usage, format!("{}: {why}", path.display())).hint("Mend it or move it away.");
+    let read = std::fs::metadata(&path).and_then(|stat| {
+        // Opening a FIFO would wait for a writer.
+        if stat.is_file() { std::fs::read(&path) } else { Ok(Vec::new()) }.map(|bytes| (stat, bytes))
+    });
+    match read {
+        Ok((stat, _)) if !stat.is_file() => Err(unusable("it is not a regular file")),
+        Ok((_, bytes)) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(error) => {
+                let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+                Err(unusable(&format!("line {line} is not UTF-8")))
+            }
+        },
         Err(error)
             if matches!(
                 error.kind(),

@@ -63,7 +63,7 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
     portrait::portrait(host, redactor, &terminal, query.connect);
     if query.pids.is_empty() {
-        roster::list(host, &roster::Query { all: true, names: true, narrow: Narrow::default() })
+        roster::list(host, redactor, &roster::Query { all: true, names: true, narrow: Narrow::default() })
             .map_err(|error| failed(format!("/proc: {error}")))?;
     }
     let keep_one = |pid: &Pid| {

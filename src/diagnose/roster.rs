@@ -9,6 +9,7 @@ use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
 use crate::host::{Environ, Exe, Fact, Host, Pid, Proc, Stat, Unknown};
 use crate::origin::{Birth, birth};
+use crate::redact::Redactor;
 use crate::report::Report;
 
 use super::subject::Narrow;
@@ -80,13 +81,13 @@ pub struct Query {
 ///
 /// # Errors
 /// When the list of processes cannot be read at all.
-pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
+pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data>> {
     let recogniser = Recogniser::new(host);
     let scanned = host.scan(|process| {
         let stat = process.stat().ok()?;
         let exe = process.exe();
         let look = recogniser.look(process, &stat, &exe);
-        let born = query.all.then(|| born(host, process, &stat, query.names));
+        let born = query.all.then(|| born(host, redactor, process, &stat, query.names));
         Some(((stat, look), (exe, born)))
     })?;
     let (looks, rest): (Vec<(Stat, Look)>, Vec<_>) = scanned.into_iter().unzip();
@@ -97,7 +98,7 @@ pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
         if !query.all && seen.is_none() || !query.narrow.admits(host, &stat, seen.as_ref().map_or("", |seen| &seen.agent)) {
             continue;
         }
-        let born = born.unwrap_or_else(|| self::born(host, &host.process(stat.pid), &stat, query.names));
+        let born = born.unwrap_or_else(|| self::born(host, redactor, &host.process(stat.pid), &stat, query.names));
         let user = users.entry(stat.euid).or_insert_with(|| host.user_name(stat.euid)).clone();
         processes.push(row(host, stat, look, &exe, seen, born, user));
     }
@@ -144,19 +145,19 @@ struct Born {
     unreadable: Option<String>,
 }
 
-fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
+fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
         return Born { birth: Birth::default(), names: names.then(Vec::new), unreadable: None };
     }
     let read = if host.reads_blocks() {
         process.environ_block(|block| {
             let birth = process.cgroup_block(|cgroup| birth::from_raw(block, cgroup, stat));
-            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(block)))
+            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(redactor, block)))
         })
     } else {
         process.environ().map(|environ: Environ| {
-            let named = environ.entries.iter().filter(|entry| entry.value.is_some() && !entry.name.as_bytes().is_empty());
-            let listed = names.then(|| named.map(|entry| Name::of(entry.name.as_bytes())).collect());
+            let named = environ.entries.iter().filter(|entry| entry.value.is_some()).map(|entry| entry.name.as_bytes());
+            let listed = names.then(|| named.filter_map(|name| listed_name(redactor, name)).collect());
             (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
@@ -169,7 +170,12 @@ fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     }
 }
 
-fn names_in(block: &[u8]) -> Vec<Name> {
-    let named = |part: &[u8]| memchr::memchr(b'=', part).filter(|at| *at > 0).map(|at| Name::of(&part[..at]));
+fn names_in(redactor: &Redactor, block: &[u8]) -> Vec<Name> {
+    let named = |part: &[u8]| listed_name(redactor, &part[..memchr::memchr(b'=', part)?]);
     block.split(|&byte| byte == 0).filter_map(named).collect()
+}
+
+/// A name that may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
+fn listed_name(redactor: &Redactor, name: &[u8]) -> Option<Name> {
+    (!name.is_empty() && redactor.name(name).is_ok()).then(|| Name::of(name))
 }

@@ -41,8 +41,8 @@ pub trait Mask: Send + Sync {
 /// The layout's version, in the manifest.
 pub const SCHEMA: &str = "whoseenv.snapshot/1";
 
-/// A file of a snapshot may not be larger: 3,000 processes with long environments need a hundredth of it each.
-const FILE_LIMIT: usize = 256 << 20;
+/// A file of a snapshot may not be larger: a block of 6 MiB, the largest that execve takes, is kept in twice that.
+const FILE_LIMIT: usize = 64 << 20;
 
 type File = Map<String, Json>;
 
@@ -349,8 +349,12 @@ impl Store {
                     }
                     other => other.into(),
                 })?;
-                if rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != rustix::fs::FileType::RegularFile {
+                let stat = rustix::fs::fstat(&file)?;
+                if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
                     return Err(Unknown::Malformed("it is not a regular file".to_owned()));
+                }
+                if stat.st_size as u64 > FILE_LIMIT as u64 {
+                    return Err(Unknown::Malformed(format!("it has {} bytes; no snapshot has such a file", stat.st_size)));
                 }
                 let mut bytes = Vec::new();
                 let length = read_whole(&file, &mut bytes, FILE_LIMIT)?;

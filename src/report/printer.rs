@@ -78,7 +78,7 @@ impl Printer {
             return exit;
         }
         self.print(exit, |out| match self.format {
-            Format::Human => self.screen.write(&page(report), out),
+            Format::Human => self.screen.write(&self.rewritten(page(report)), out),
             Format::Json | Format::Ndjson => {
                 let mut envelope = Envelope::new(report.command, Some(machine), exit);
                 envelope.findings = &report.findings;
@@ -116,7 +116,11 @@ impl Printer {
             return problem.exit;
         }
         match self.format {
-            Format::Human => complain(problem),
+            Format::Human => complain(&Problem {
+                message: self.text_rewritten(&problem.message),
+                hints: problem.hints.iter().map(|hint| self.text_rewritten(hint)).collect(),
+                exit: problem.exit,
+            }),
             Format::Json | Format::Ndjson => self.print(problem.exit, |out| {
                 let mut envelope = Envelope::<()>::new(command, machine, problem.exit);
                 envelope.error = Some(problem);
@@ -136,6 +140,20 @@ impl Printer {
     /// Prints a page without a report around it.
     pub fn page(&self, page: &Page) -> Exit {
         self.print(Exit::Ok, |out| self.screen.write(page, out))
+    }
+
+    fn text_rewritten(&self, text: &str) -> String {
+        let Some(rewrite) = &self.rewrite else { return text.to_owned() };
+        let mut value = Value::String(text.to_owned());
+        rewrite(&mut value);
+        value.as_str().unwrap_or_default().to_owned()
+    }
+
+    fn rewritten(&self, mut page: Page) -> Page {
+        if self.rewrite.is_some() {
+            page.texts(&mut |text| *text = self.text_rewritten(text));
+        }
+        page
     }
 
     fn print(&self, exit: Exit, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {
