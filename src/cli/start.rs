@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::Catalog;
-use crate::diagnose::{pseudonyms, snapshot_faults};
+use crate::diagnose::{pseudonyms, snapshot_faults, unusable};
 use crate::env::catalog;
-use crate::host::Host;
-use crate::host::snapshot::{Captured, SnapshotError};
+use crate::host::snapshot::Captured;
+use crate::host::{Host, Unknown, files};
 use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
 use crate::report::{Exit, Page, Printer, Problem, Report};
 
@@ -81,14 +81,6 @@ impl Start {
     }
 }
 
-fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
-    let exit = match error {
-        SnapshotError::Open(source) if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
-        _ => Exit::Io,
-    };
-    Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR")
-}
-
 /// What the options let be shown.
 pub fn policy(global: &Global) -> ShowPolicy {
     ShowPolicy { names: global.show.clone(), all: global.show_all }
@@ -134,27 +126,17 @@ fn user_file(name: &str) -> Result<Option<(PathBuf, String)>, Problem> {
     let Some(config) = filled("XDG_CONFIG_HOME").or_else(|| Some(filled("HOME")?.join(".config"))) else { return Ok(None) };
     let path = config.join("whoseenv").join(name);
     let unusable = |why: &str| Problem::new(Exit::Usage, format!("{}: {why}", path.display())).hint("Mend it or move it away.");
-    let read = std::fs::metadata(&path).and_then(|stat| {
-        // Opening a FIFO would wait for a writer.
-        if stat.is_file() { std::fs::read(&path) } else { Ok(Vec::new()) }.map(|bytes| (stat, bytes))
-    });
-    match read {
-        Ok((stat, _)) if !stat.is_file() => Err(unusable("it is not a regular file")),
-        Ok((_, bytes)) => match String::from_utf8(bytes) {
+    match files::read_named(&path) {
+        Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some((path, text))),
             Err(error) => {
                 let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
                 Err(unusable(&format!("line {line} is not UTF-8")))
             }
         },
-        Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory | std::io::ErrorKind::PermissionDenied
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(Problem::new(Exit::Io, format!("{}: {error}", path.display()))),
+        // Under sudo the directory may be one that root may not look into (a network home).
+        Err(Unknown::Absent | Unknown::NotPermitted) => Ok(None),
+        Err(Unknown::Malformed(why)) => Err(unusable(&why)),
+        Err(reason) => Err(Problem::new(Exit::Io, format!("{}: {reason}", path.display()))),
     }
 }

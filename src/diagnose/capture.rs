@@ -78,10 +78,11 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
             let _ = resolve(host, &reference, &Narrow::default());
         }
     }
+    // What is learned of other processes than those asked for is not kept.
+    let rewrite = query.anonymize.then(|| pseudonyms::rewriter(host));
     if !query.pids.is_empty() {
         recorder.narrow(|pid| keep.contains(&pid));
     }
-    let rewrite = query.anonymize.then(|| pseudonyms::rewriter(host));
     let written = recorder.write(dir, host.machine(), |facts| {
         if let Some(rewrite) = &rewrite {
             rewrite(facts);

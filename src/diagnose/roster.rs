@@ -103,6 +103,7 @@ pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data
         processes.push(row(host, stat, look, &exe, seen, born, user));
     }
     let mut report = Report::new("ps", Data { processes });
+    report.notes.extend(super::hidden(host));
     let hidden = report.data.processes.iter().filter(|row| row.unreadable.is_some()).count();
     if hidden > 0 {
         let whose = if host.machine().uid == 0 { "" } else { " (other users'); root can" };

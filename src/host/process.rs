@@ -310,7 +310,7 @@ impl<'h> Proc<'h> {
     }
 
     fn dir(&self) -> Fact<&OwnedFd> {
-        self.dir.as_ref().ok_or(Unknown::Gone)
+        self.dir.as_ref().ok_or_else(|| self.host.why_no_process(self.pid))
     }
 
     fn link(&self, name: &str) -> Fact<Vec<u8>> {

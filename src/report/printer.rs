@@ -151,7 +151,7 @@ impl Printer {
 
     fn rewritten(&self, mut page: Page) -> Page {
         if self.rewrite.is_some() {
-            page.texts(&mut |text| *text = self.text_rewritten(text));
+            page.texts(&mut |text| *text = pieces(text).map(|piece| self.text_rewritten(piece)).collect());
         }
         page
     }
@@ -167,6 +167,17 @@ impl Printer {
             Err(error) => complain(&Problem::new(Exit::Io, format!("cannot write to stdout: {error}"))),
         }
     }
+}
+
+/// The text in pieces that begin behind a line break made visible: `\\nalice` holds the word `alice`.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let ends = ["\\n", "\\r", "\\t"].iter().filter_map(|escape| Some(rest.find(escape)? + escape.len())).min();
+        let (piece, after) = rest.split_at(ends.unwrap_or(rest.len()));
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// One message on stderr, the remedy after an empty line.

@@ -10,7 +10,7 @@ use crate::verdict::{Finding, Outcome, Severity, State};
 /// More evidence than this under one finding is shown with --verbose alone.
 const EVIDENCE: usize = 3;
 
-pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) -> Page {
+pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hidden: bool) -> Page {
     let data = &report.data;
     let mut page = Page::new();
     if demo {
@@ -18,7 +18,7 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) ->
         page.gap();
     }
     if data.daemons.is_empty() {
-        page.line(0, "No agent daemon runs here.");
+        page.line(0, if hidden { "No agent daemon is to be seen from this account." } else { "No agent daemon runs here." });
         page.hanging(0, 2, Text::styled(Style::Dim, format!("Looked for {}.", data.looked_for.join(", "))));
     }
     let mut told = Vec::new();
