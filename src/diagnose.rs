@@ -21,7 +21,8 @@ use crate::verdict::{Evidence, Finding, How, Outcome};
 /// Why a directory cannot be asked as a snapshot, and what to do.
 pub fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
     let exit = match error {
-        SnapshotError::Open(source) if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
+        SnapshotError::Open(Unknown::Absent) => Exit::NotFound,
+        SnapshotError::Open(Unknown::NotPermitted) => Exit::NotPermitted,
         _ => Exit::Io,
     };
     Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR")
@@ -30,12 +31,8 @@ pub fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
 /// What a list of processes leaves out because `/proc` hides it, in words; none where nothing is hidden.
 pub fn hidden(host: &Host) -> Option<String> {
     let hiding = host.hiding()?;
-    let how = if hiding.unlisted { "not listed" } else { "listed and closed" };
-    let captured = if host.is_captured() { "was" } else { "is" };
-    Some(format!(
-        "other users' processes could not be seen: /proc {captured} mounted with {}, which keeps them {how} for this account; root sees all",
-        hiding.option
-    ))
+    let mounted = if host.is_captured() { "was" } else { "is" };
+    Some(format!("other users' processes could not be seen (/proc {mounted} mounted with {}); root can", hiding.option))
 }
 
 /// Adds what is wrong with the snapshot itself: altered, missing or unreadable facts.

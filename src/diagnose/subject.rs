@@ -254,7 +254,11 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
                 .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell")
                 .hint(format!("Agents: {known}")))
         }
-        [] => Err(Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps")),
+        [] => Err(match super::hidden(host) {
+            None => Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps"),
+            Some(hidden) => Problem::new(Exit::NotPermitted, format!("no {name} process of this account runs here; {hidden}"))
+                .hint("Ask as its user or as root: sudo whoseenv ps"),
+        }),
         [one] => Ok(Subject::process(host, reference.clone(), one.stat.clone(), Some((*one).clone()))),
         several => {
             let mut problem = Problem::new(

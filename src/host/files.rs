@@ -200,6 +200,12 @@ fn read_document<T: Send + 'static>(place: Place, parse: fn(&[u8]) -> Result<T, 
     })
 }
 
+/// What stands at a path that the person named, on the machine that the program runs on.
+pub fn stat_named(path: &Path) -> Fact<PathFact> {
+    let place = Place { root: None, path: std::path::absolute(path)?.into_os_string().into_vec() };
+    deadline::ask(&place.shown(), move || place.stat())
+}
+
 /// A regular file that the person named, or keeps for this program: of the machine that the program runs on.
 ///
 /// # Errors

@@ -214,7 +214,7 @@ impl<'h> Proc<'h> {
     pub fn stat(&self) -> Fact<Stat> {
         self.host.fact(&self.file, "stat", || {
             let dir = self.dir()?;
-            let euid = rustix::fs::fstat(dir)?.st_uid;
+            let euid = rustix::fs::fstat(dir).map_err(|errno| self.lost(errno.into()))?.st_uid;
             self.with("stat", |line| Stat::parse(line, euid).ok_or_else(|| Unknown::Malformed("stat".to_owned())))?
         })
     }
@@ -313,6 +313,11 @@ impl<'h> Proc<'h> {
         self.dir.as_ref().ok_or_else(|| self.host.why_no_process(self.pid))
     }
 
+    /// The directory is held open: what is not in it any more went with the process, or was never shown to us.
+    fn lost(&self, reason: Unknown) -> Unknown {
+        if reason == Unknown::Absent { self.host.why_no_process(self.pid) } else { reason }
+    }
+
     fn link(&self, name: &str) -> Fact<Vec<u8>> {
         match rustix::fs::readlinkat(self.dir()?, name, Vec::new()) {
             Ok(target) => Ok(target.into_bytes()),
@@ -324,9 +329,7 @@ impl<'h> Proc<'h> {
         let opened = rustix::fs::openat(self.dir()?, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let file = match opened.map_err(Unknown::from) {
             Ok(file) => file,
-            // The directory is held open: what is not in it any more went with the process.
-            Err(Unknown::Absent) => return Err(Unknown::Gone),
-            Err(other) => return Err(other),
+            Err(other) => return Err(self.lost(other)),
         };
         let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
         let value = files::read_whole(&file, &mut buffer, BLOCK_LIMIT).map(|length| read(&buffer[..length]));

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
+use super::deadline;
 use super::environ::{Environ, Value};
 use super::fact::{Fact, Unknown};
 use super::files::read_whole;
@@ -211,7 +212,7 @@ pub struct Fault {
 pub enum SnapshotError {
     /// The directory cannot be opened.
     #[error("cannot open the snapshot directory: {0}")]
-    Open(#[source] std::io::Error),
+    Open(#[source] Unknown),
     /// There is no manifest, or it cannot be read.
     #[error("cannot read manifest.json: {0}; a snapshot is a directory written by `whoseenv snapshot DIR`")]
     Manifest(String),
@@ -229,8 +230,14 @@ impl Captured {
     /// # Errors
     /// When it is no snapshot, or one of a later layout. Damage to single facts is no error here: see [`Captured::faults`].
     pub fn open(dir: &Path) -> Result<Captured, SnapshotError> {
-        let fd = rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| SnapshotError::Open(errno.into()))?;
+        let path = std::path::absolute(dir).map_err(|error| SnapshotError::Open(error.into()))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let shown = path.clone();
+        let fd = deadline::ask(&shown, move || match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(rustix::io::Errno::NOTDIR) => Err(Unknown::Malformed("it is not a directory".to_owned())),
+            opened => Ok(opened?),
+        })
+        .map_err(SnapshotError::Open)?;
         Captured::load(Store::Dir(fd))
     }
 

@@ -36,6 +36,9 @@ pub enum Colour {
     Never,
 }
 
+/// Changes a JSON value on its way out.
+pub type Rewrite = Box<dyn Fn(&mut Value)>;
+
 /// Where output goes, and how.
 pub struct Printer {
     /// Which face.
@@ -45,7 +48,7 @@ pub struct Printer {
     /// Findings at or above this make the exit code 1.
     pub fail_on: Severity,
     screen: Screen,
-    rewrite: Option<Box<dyn Fn(&mut Value)>>,
+    rewrite: Option<Rewrite>,
 }
 
 impl Printer {
@@ -67,7 +70,7 @@ impl Printer {
     }
 
     /// Sees every JSON value before it is printed (`--anonymize`).
-    pub fn rewrite(&mut self, rewrite: Box<dyn Fn(&mut Value)>) {
+    pub fn rewrite(&mut self, rewrite: Rewrite) {
         self.rewrite = Some(rewrite);
     }
 
