@@ -10,6 +10,7 @@ use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
 use crate::host::{Environ, Exe, Fact, Host, Pid, Proc, Stat, Unknown};
 use crate::origin::{Birth, birth};
+use crate::redact::Redactor;
 use crate::report::Report;
 
 use super::subject::Narrow;
@@ -124,13 +125,13 @@ pub struct Query {
 ///
 /// # Errors
 /// When the list of processes cannot be read at all.
-pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
+pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data>> {
     let recogniser = Recogniser::new(host);
     let scanned = host.scan(|process| {
         let stat = process.stat().ok()?;
         let exe = process.exe();
         let look = recogniser.look(process, &stat, &exe);
-        let born = query.all.then(|| born(host, process, &stat, query.names));
+        let born = query.all.then(|| born(host, redactor, process, &stat, query.names));
         Some(((stat, look), (exe, born)))
     })?;
     let (looks, rest): (Vec<(Stat, Look)>, Vec<_>) = scanned.into_iter().unzip();
@@ -141,11 +142,12 @@ pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
         if !query.all && seen.is_none() || !query.narrow.admits(host, &stat, seen.as_ref().map_or("", |seen| &seen.agent)) {
             continue;
         }
-        let born = born.unwrap_or_else(|| self::born(host, &host.process(stat.pid), &stat, query.names));
+        let born = born.unwrap_or_else(|| self::born(host, redactor, &host.process(stat.pid), &stat, query.names));
         let user = users.entry(stat.euid).or_insert_with(|| host.user_name(stat.euid)).clone();
         processes.push(row(host, stat, look, &exe, seen, born, user));
     }
     let mut report = Report::new("ps", Data { processes });
+    report.notes.extend(super::hidden(host));
     let hidden = report.data.processes.iter().filter(|row| row.unreadable.is_some()).count();
     if hidden > 0 {
         let whose = if host.machine().uid == 0 { "" } else { " (other users'); root can" };
@@ -188,19 +190,19 @@ struct Born {
     unreadable: Option<String>,
 }
 
-fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
+fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
         return Born { birth: Birth::default(), names: names.then(Names::default), unreadable: None };
     }
     let read = if host.reads_blocks() {
         process.environ_block(|block| {
             let birth = process.cgroup_block(|cgroup| birth::from_raw(block, cgroup, stat));
-            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(block)))
+            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(redactor, block)))
         })
     } else {
         process.environ().map(|environ: Environ| {
-            let named = environ.entries.iter().filter(|entry| entry.value.is_some() && !entry.name.as_bytes().is_empty());
-            let listed = names.then(|| Names::of(named.map(|entry| entry.name.as_bytes())));
+            let named = environ.entries.iter().filter(|entry| entry.value.is_some()).map(|entry| entry.name.as_bytes());
+            let listed = names.then(|| Names::of(named.filter(|name| is_listed(redactor, name))));
             (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
@@ -213,7 +215,12 @@ fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     }
 }
 
-fn names_in(block: &[u8]) -> Names {
-    let named = |part: &'_ [u8]| memchr::memchr(b'=', part).filter(|at| *at > 0);
-    Names::of(block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..named(part)?])))
+fn names_in(redactor: &Redactor, block: &[u8]) -> Names {
+    let named = block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..memchr::memchr(b'=', part)?]));
+    Names::of(named.filter(|name| is_listed(redactor, name)))
+}
+
+/// Whether a name may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
+fn is_listed(redactor: &Redactor, name: &[u8]) -> bool {
+    !name.is_empty() && redactor.name(name).is_ok()
 }

@@ -241,6 +241,35 @@ impl<T: Clone> Memo<T> {
     }
 }
 
+/// What stands at a path that the person named, on the machine that the program runs on.
+pub fn stat_named(path: &Path) -> Fact<PathFact> {
+    let place = Place { root: None, path: std::path::absolute(path)?.into_os_string().into_vec() };
+    deadline::ask(&place.shown(), move || place.stat())
+}
+
+/// A regular file that the person named, or keeps for this program: of the machine that the program runs on.
+///
+/// # Errors
+/// [`Unknown::Malformed`] where it is no regular file (opening a FIFO would wait for a writer) or too large.
+pub fn read_named(path: &Path) -> Fact<Vec<u8>> {
+    const LIMIT: u64 = 64 << 20;
+    let place = Place { root: None, path: std::path::absolute(path)?.into_os_string().into_vec() };
+    deadline::ask(&place.shown(), move || {
+        let stat = place.stat()?;
+        match stat.kind {
+            FileKind::File if stat.bytes <= LIMIT => {}
+            FileKind::File => return Err(Unknown::Malformed(format!("it has {} bytes; at most {LIMIT} are read", stat.bytes))),
+            FileKind::BrokenLink => return Err(Unknown::Absent),
+            other => return Err(Unknown::Malformed(format!("it is {}, not a regular file", other.word()))),
+        }
+        let file = place.open(OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut bytes = Vec::new();
+        let length = read_whole(&file, &mut bytes, LIMIT as usize)?;
+        bytes.truncate(length);
+        Ok(bytes)
+    })
+}
+
 /// A path, and the root it is looked up below when that is not ours.
 struct Place {
     root: Option<PathBuf>,

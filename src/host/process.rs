@@ -215,7 +215,7 @@ impl<'h> Proc<'h> {
     pub fn stat(&self) -> Fact<Stat> {
         let read = || {
             let dir = self.dir()?;
-            let euid = rustix::fs::fstat(dir)?.st_uid;
+            let euid = rustix::fs::fstat(dir).map_err(|errno| self.lost(errno.into()))?.st_uid;
             self.with("stat", |line| Stat::parse(line, euid).ok_or_else(|| Unknown::Malformed("stat".to_owned())))?
         };
         self.stat.get_or_init(|| self.host.fact(&self.file, "stat", read)).clone()
@@ -317,7 +317,12 @@ impl<'h> Proc<'h> {
     }
 
     fn dir(&self) -> Fact<&OwnedFd> {
-        self.dir.as_ref().ok_or(Unknown::Gone)
+        self.dir.as_ref().ok_or_else(|| self.host.why_no_process(self.pid))
+    }
+
+    /// The directory is held open: what is not in it any more went with the process, or was never shown to us.
+    fn lost(&self, reason: Unknown) -> Unknown {
+        if reason == Unknown::Absent { self.host.why_no_process(self.pid) } else { reason }
     }
 
     fn link(&self, name: &str) -> Fact<Vec<u8>> {
@@ -331,9 +336,7 @@ impl<'h> Proc<'h> {
         let opened = rustix::fs::openat(self.dir()?, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let file = match opened.map_err(Unknown::from) {
             Ok(file) => file,
-            // The directory is held open: what is not in it any more went with the process.
-            Err(Unknown::Absent) => return Err(Unknown::Gone),
-            Err(other) => return Err(other),
+            Err(other) => return Err(self.lost(other)),
         };
         let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
         let value = files::read_block(&file, &mut buffer, BLOCK_LIMIT).map(|length| read(&buffer[..length]));

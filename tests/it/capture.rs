@@ -52,6 +52,9 @@ fn the_story_s_machines() {
     capture(&mut story.b, daemon, "refused");
     need!(story.c_logs_in());
     capture(&mut story.b, daemon, "demo");
+    let program = story.world.whoseenv.clone();
+    let owner = need!(story.world.as_root(&mut story.b, &program, &["owner", "DISPLAY", "opencode"]));
+    write("owner-as-root.txt", owner.stdout.trim_end());
     let login = Login::from(4, &story.world.stranger).x11(X11::Trusted).terminal(Terminal::Window { columns: 80, rows: 70 });
     let mut stranger = need!(story.world.login(login));
     capture(&mut stranger, daemon, "stranger");
