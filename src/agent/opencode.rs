@@ -34,7 +34,7 @@ struct Marker {
     proves: Generation,
 }
 
-/// In order: the first string found decides. Counts in `reference/opencode.md` §6 and measured: `session.environment`
+/// In order: the first string found decides. Counted in the real programs: `session.environment`
 /// stands in 2.0.24 and in neither 1.18.34 nor next-16350; `"--service"` stands in next-16350 and not in 1.18.34.
 const LATER: [Marker; 2] =
     [Marker { text: b"session.environment", proves: Generation::V2 }, Marker { text: b"\"--service\"", proves: Generation::Preview }];
