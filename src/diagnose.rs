@@ -10,10 +10,30 @@ pub mod roster;
 pub mod subject;
 pub mod values;
 
+use std::path::Path;
+
+use crate::host::snapshot::SnapshotError;
 use crate::host::{Host, Unknown};
-use crate::report::Report;
+use crate::report::{Exit, Problem, Report};
 use crate::verdict::registry::{SNAPSHOT_ALTERED, SNAPSHOT_INCOMPLETE};
 use crate::verdict::{Evidence, Finding, How, Outcome};
+
+/// Why a directory cannot be asked as a snapshot, and what to do.
+pub fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
+    let exit = match error {
+        SnapshotError::Open(Unknown::Absent) => Exit::NotFound,
+        SnapshotError::Open(Unknown::NotPermitted) => Exit::NotPermitted,
+        _ => Exit::Io,
+    };
+    Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR")
+}
+
+/// What a list of processes leaves out because `/proc` hides it, in words; none where nothing is hidden.
+pub fn hidden(host: &Host) -> Option<String> {
+    let hiding = host.hiding()?;
+    let mounted = if host.is_captured() { "was" } else { "is" };
+    Some(format!("other users' processes could not be seen (/proc {mounted} mounted with {}); root can", hiding.option))
+}
 
 /// Adds what is wrong with the snapshot itself: altered, missing or unreadable facts.
 pub fn snapshot_faults<T>(host: &Host, report: &mut Report<T>) {

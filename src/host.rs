@@ -31,7 +31,7 @@ use serde::de::DeserializeOwned;
 pub use environ::{Entry, Environ, Masked, Value};
 pub use fact::{Fact, Raw, Unknown};
 pub use files::{Document, FileKind, PathFact};
-pub use machine::Machine;
+pub use machine::{Hiding, Machine};
 pub use process::{Exe, Fd, Pid, Proc, ProcessKey, ProgramKey, Stat, View};
 pub use sockets::{Net, Tcp, Unix};
 pub use terminal::Terminal;
@@ -44,9 +44,12 @@ pub struct Host {
     machine: Machine,
     nets: Mutex<HashMap<Option<Pid>, Arc<Net>>>,
     namespaces: Mutex<HashMap<String, Fact<Vec<u8>>>>,
+    memos: files::Memos,
+    scanned: OnceLock<Vec<Stat>>,
     table: OnceLock<Fact<HashMap<Pid, Stat>>>,
     terminal: OnceLock<Fact<Terminal>>,
     users: OnceLock<HashMap<u32, String>>,
+    hiding: OnceLock<Option<Hiding>>,
 }
 
 enum Source {
@@ -92,9 +95,12 @@ impl Host {
             machine,
             nets: Mutex::default(),
             namespaces: Mutex::default(),
+            memos: files::Memos::default(),
+            scanned: OnceLock::new(),
             table: OnceLock::new(),
             terminal: OnceLock::new(),
             users: OnceLock::new(),
+            hiding: OnceLock::new(),
         }
     }
 
@@ -178,7 +184,38 @@ impl Host {
         };
         let mut pids: Vec<Pid> = files::names(&root.join("proc"))?.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
         pids.sort_unstable();
+        // We are a process ourselves: a list without any is no list.
+        if pids.is_empty() && root == Path::new("/") {
+            return Err(Unknown::Malformed("/proc lists no process; is it mounted?".to_owned()));
+        }
         Ok(pids)
+    }
+
+    /// What `/proc` keeps from this account; none where every process can be seen.
+    pub fn hiding(&self) -> Option<&Hiding> {
+        let read = || {
+            let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+            // The kernel lets those pass who may trace any process.
+            if self.machine.caps.iter().any(|cap| cap == "SYS_PTRACE") {
+                return Ok(None);
+            }
+            let table = files::read_small(&root.join("proc/self/mountinfo"), usize::MAX)?;
+            let groups = rustix::process::getgroups()?.into_iter().chain([rustix::process::getegid()]);
+            let groups: Vec<u32> = groups.map(rustix::process::Gid::as_raw).collect();
+            Ok(machine::hiding(&String::from_utf8_lossy(&table), &groups))
+        };
+        self.hiding.get_or_init(|| self.fact("proc.json", "hiding", read).ok().flatten()).as_ref()
+    }
+
+    /// Why a process has no directory in `/proc`: it is not there, or it is hidden.
+    fn why_no_process(&self, pid: Pid) -> Unknown {
+        let hidden = self.live_root() == Some(Path::new("/"))
+            && self.hiding().is_some_and(|hiding| hiding.unlisted)
+            && i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).is_some_and(|pid| {
+                // Signal 0 sends nothing; it only asks whether there is somebody to send it to.
+                rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM)
+            });
+        if hidden { Unknown::NotPermitted } else { Unknown::Gone }
     }
 
     /// A handle on one process.
@@ -189,12 +226,29 @@ impl Host {
     /// Runs `look` on every process, on all cores, and keeps what it returns, in order of pid.
     pub fn scan<T: Send>(&self, look: impl Fn(&Proc<'_>) -> Option<T> + Sync) -> Fact<Vec<T>> {
         let pids = self.pids()?;
-        Ok(pids.par_iter().with_min_len(16).filter_map(|&pid| look(&self.process(pid))).collect())
+        let look = |&pid: &Pid| {
+            let process = self.process(pid);
+            let found = look(&process);
+            (process.into_stat(), found)
+        };
+        let looks: Vec<(Option<Fact<Stat>>, Option<T>)> = pids.par_iter().with_min_len(16).map(look).collect();
+        let (stats, found): (Vec<_>, Vec<_>) = looks.into_iter().unzip();
+        // Where every process was asked for it, the table of all need not ask again.
+        if let Some(stats) = stats.into_iter().collect::<Option<Vec<_>>>() {
+            let _ = self.scanned.set(stats.into_iter().flatten().collect());
+        }
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// `stat` of every process, read once.
     pub fn table(&self) -> Fact<&HashMap<Pid, Stat>> {
-        let read = || Ok(self.scan(|process| process.stat().ok())?.into_iter().map(|stat| (stat.pid, stat)).collect());
+        let read = || {
+            if self.scanned.get().is_none() {
+                self.scan(|process| process.stat().ok().map(drop))?;
+            }
+            let stats = self.scanned.get().map(Vec::as_slice).unwrap_or_default();
+            Ok(stats.iter().map(|stat| (stat.pid, stat.clone())).collect())
+        };
         self.table.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 
@@ -252,8 +306,20 @@ impl Host {
             }
             _ => self.users.get_or_init(machine::users).iter().map(|(uid, name)| (*uid, name.clone())).collect(),
         };
+        if let Source::Recording { recorder, .. } = &self.source {
+            users.iter().for_each(|(uid, name)| recorder.keep("users.json", &uid.to_string(), &Ok(name)));
+        }
         users.sort_unstable();
         users
+    }
+
+    /// The home directories of persons, as far as the machine's own list of accounts has them.
+    pub fn homes(&self) -> Vec<String> {
+        let read = || {
+            let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+            Ok(machine::homes(&files::read_small(&root.join("etc/passwd"), 16 << 20)?, machine::FIRST_PERSON))
+        };
+        self.fact("users.json", "homes", read).unwrap_or_default()
     }
 
     /// The terminal that the tool was started from.

@@ -49,7 +49,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
                     .hint(format!("Look at any process: whoseenv show {pid}"));
                 return start.problem("doctor", &problem);
             }
-            start.print(report, |report| page::page(report, &terminal.label, start.verbose, args.demo))
+            start.print(report, |report| page::page(report, &terminal.label, start.verbose, args.demo, start.host.hiding().is_some()))
         }
         Err(reason) => start.problem("doctor", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     }

@@ -31,7 +31,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let query = roster::Query { all: args.all, names: args.names, narrow: args.narrow.into() };
-    let report = match roster::list(&start.host, &query) {
+    let report = match roster::list(&start.host, &start.redactor, &query) {
         Ok(report) => report,
         Err(reason) => return start.problem("ps", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     };
@@ -46,16 +46,23 @@ pub fn run(args: Args, global: &Global) -> Exit {
             differs: false,
         };
         start.finish(&mut head);
-        return start.printer.rows(start.host.machine(), &head, report.data.processes);
+        return start.printer.rows(start.host.machine(), &head, &report.data.processes);
     }
-    start.print(report, |report| page(report, &query))
+    start.print(report, |report| page(report, &query, start.host.hiding().is_some()))
 }
 
-fn page(report: &Report<Data>, query: &roster::Query) -> Page {
+fn page(report: &Report<Data>, query: &roster::Query, hidden: bool) -> Page {
     let mut page = Page::new();
     let rows = &report.data.processes;
     if rows.is_empty() {
-        page.line(0, if query.all { "No process fits." } else { "No agent runs here." });
+        page.line(
+            0,
+            match (query.all, hidden) {
+                (true, _) => "No process fits.",
+                (false, false) => "No agent runs here.",
+                (false, true) => "No agent is to be seen from this account.",
+            },
+        );
         page.line(0, Text::styled(Style::Dim, "What was looked for: whoseenv doctor. Every process: whoseenv ps --all"));
     }
     let several_agents = rows.iter().any(|row| row.agent.is_some());
@@ -80,7 +87,7 @@ fn page(report: &Report<Data>, query: &roster::Query) -> Page {
         cells.push(Text::plain(&row.comm));
         cells.push(born(row));
         if query.names {
-            let names = row.names.iter().flatten().map(|name| name.human()).collect::<Vec<_>>();
+            let names = row.names.iter().flat_map(roster::Names::iter).map(|name| name.human()).collect::<Vec<_>>();
             cells.push(Text::plain(names.join(" ")));
         }
         cells

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::Catalog;
-use crate::diagnose::{pseudonyms, snapshot_faults};
+use crate::diagnose::{pseudonyms, snapshot_faults, unusable};
 use crate::env::catalog;
-use crate::host::Host;
-use crate::host::snapshot::{Captured, SnapshotError};
+use crate::host::snapshot::Captured;
+use crate::host::{Host, Unknown, files};
 use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
+use crate::report::printer::note;
 use crate::report::{Exit, Page, Printer, Problem, Report};
 
 use super::Global;
@@ -47,7 +48,7 @@ impl Start {
     /// When a user file cannot be used.
     pub fn with(global: &Global, host: Host, key: FingerprintKey) -> Result<Start, Problem> {
         if !host.is_captured() {
-            user_catalogues()?;
+            user_catalogues(global.quiet)?;
         }
         let mut printer = printer(global);
         if global.anonymize {
@@ -81,14 +82,6 @@ impl Start {
     }
 }
 
-fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
-    let exit = match error {
-        SnapshotError::Open(source) if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
-        _ => Exit::Io,
-    };
-    Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR")
-}
-
 /// What the options let be shown.
 pub fn policy(global: &Global) -> ShowPolicy {
     ShowPolicy { names: global.show.clone(), all: global.show_all }
@@ -112,37 +105,46 @@ pub fn fingerprint_key() -> Result<FingerprintKey, Problem> {
 }
 
 /// Puts `variables.toml` and `agents.toml` of the user on top of the built-in catalogues.
-fn user_catalogues() -> Result<(), Problem> {
+fn user_catalogues(quiet: bool) -> Result<(), Problem> {
     let unusable = |path: &Path, error: String| {
         Problem::new(Exit::Usage, format!("{}: {error}", path.display()))
             .hint("Mend it or move it away; the tables it adds to are in the man page.")
     };
-    if let Some((path, text)) = user_file("variables.toml")? {
+    if let Some((path, text)) = user_file("variables.toml", quiet)? {
         let merged = catalog::built_in().merge(&text).map_err(|error| unusable(&path, error.to_string()))?;
         // A catalogue is in force already only when this was done before.
         let _ = catalog::put_in_force(merged);
     }
-    if let Some((path, text)) = user_file("agents.toml")? {
+    if let Some((path, text)) = user_file("agents.toml", quiet)? {
         let user = Catalog::parse(&text).map_err(|error| unusable(&path, error.to_string()))?;
         let _ = Catalog::builtin().merged(user).put_in_force();
     }
     Ok(())
 }
 
-fn user_file(name: &str) -> Result<Option<(PathBuf, String)>, Problem> {
+fn user_file(name: &str, quiet: bool) -> Result<Option<(PathBuf, String)>, Problem> {
     let filled = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(config) = filled("XDG_CONFIG_HOME").or_else(|| Some(filled("HOME")?.join(".config"))) else { return Ok(None) };
     let path = config.join("whoseenv").join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some((path, text))),
-        Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory | std::io::ErrorKind::PermissionDenied
-            ) =>
-        {
+    let unusable = |why: &str| Problem::new(Exit::Usage, format!("{}: {why}", path.display())).hint("Mend it or move it away.");
+    match files::read_named(&path) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(error) => {
+                let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+                Err(unusable(&format!("line {line} is not UTF-8")))
+            }
+        },
+        // Under sudo the directory may be one that root may not look into (a network home).
+        Err(Unknown::Absent | Unknown::NotPermitted) => Ok(None),
+        Err(Unknown::Malformed(why)) => Err(unusable(&why)),
+        // A home on a dead network mount: what can be answered without it is answered.
+        Err(reason @ Unknown::Deadline) => {
+            if !quiet {
+                note(&format!("{}: {reason}; the built-in tables alone are used", path.display()));
+            }
             Ok(None)
         }
-        Err(error) => Err(Problem::new(Exit::Io, format!("{}: {error}", path.display()))),
+        Err(reason) => Err(Problem::new(Exit::Io, format!("{}: {reason}", path.display()))),
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::agent;
 use crate::env::reference::Reference;
-use crate::host::{Host, Pid};
+use crate::host::{Host, Pid, files};
 use crate::redact::Redactor;
 use crate::report::{Exit, Problem, Report};
 
@@ -52,9 +52,13 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     let recorder = host.recorder().ok_or_else(|| {
         Problem::new(Exit::Usage, "a snapshot of a snapshot is a copy of its directory").hint(format!("cp -a DIR {}", dir.display()))
     })?;
-    if dir.symlink_metadata().is_ok() {
-        return Err(Problem::new(Exit::Usage, format!("{} exists already", dir.display()))
-            .hint("Name a directory that is not there: a snapshot is never mixed with another."));
+    match files::stat_named(dir) {
+        Err(reason) if reason.is_absence() => {}
+        Err(reason) => return Err(Problem::new(Exit::Io, format!("{}: {reason}", dir.display()))),
+        Ok(_) => {
+            return Err(Problem::new(Exit::Usage, format!("{} exists already", dir.display()))
+                .hint("Name a directory that is not there: a snapshot is never mixed with another."));
+        }
     }
     let failed = |error: String| Problem::new(Exit::Io, error);
     let terminal = Subject::terminal(host);
@@ -63,7 +67,7 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
     portrait::portrait(host, redactor, &terminal, query.connect);
     if query.pids.is_empty() {
-        roster::list(host, &roster::Query { all: true, names: true, narrow: Narrow::default() })
+        roster::list(host, redactor, &roster::Query { all: true, names: true, narrow: Narrow::default() })
             .map_err(|error| failed(format!("/proc: {error}")))?;
     }
     let keep_one = |pid: &Pid| {
@@ -78,10 +82,11 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
             let _ = resolve(host, &reference, &Narrow::default());
         }
     }
+    // What is learned of other processes than those asked for is not kept.
+    let rewrite = query.anonymize.then(|| pseudonyms::rewriter(host));
     if !query.pids.is_empty() {
         recorder.narrow(|pid| keep.contains(&pid));
     }
-    let rewrite = query.anonymize.then(|| pseudonyms::rewriter(host));
     let written = recorder.write(dir, host.machine(), |facts| {
         if let Some(rewrite) = &rewrite {
             rewrite(facts);

@@ -91,6 +91,7 @@ pub fn rows(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, connect:
     };
     differences
         .into_iter()
+        .filter(|difference| redactor.name(difference.name.as_bytes()).is_ok())
         .map(|difference| {
             let name = difference.name.as_bytes();
             Row {

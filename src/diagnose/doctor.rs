@@ -164,6 +164,7 @@ pub fn examine(
     report.not_permitted = not_permitted;
     report.undetermined = terminal.environ.is_err();
     report.notes = terminal.notes.clone();
+    report.notes.extend(super::hidden(host));
     if let Err(reason) = &terminal.environ {
         report.notes.push(format!("the environment of {} could not be read: {reason}", terminal.label));
     }

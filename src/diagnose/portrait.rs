@@ -225,7 +225,12 @@ fn unit_rows(host: &Host, redactor: &Redactor, subject: &Subject) -> Vec<UnitRow
     let (Some(stat), Ok(environ)) = (&subject.stat, &subject.environ) else { return Vec::new() };
     let Some((name, manager)) = unit::of_process(&host.process(stat.pid), environ.filled("HOME")) else { return Vec::new() };
     let Ok(declared) = unit::declared(host, &name, &manager) else { return Vec::new() };
-    declared.names().iter().filter_map(|name| Some(unit_row(redactor, environ, name, declared.columns(name.as_str()?)))).collect()
+    declared
+        .names()
+        .iter()
+        .filter(|name| redactor.name(name.as_bytes()).is_ok())
+        .filter_map(|name| Some(unit_row(redactor, environ, name, declared.columns(name.as_str()?))))
+        .collect()
 }
 
 fn unit_row(redactor: &Redactor, environ: &Environ, name: &Raw, columns: Columns) -> UnitRow {

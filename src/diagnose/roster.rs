@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 
 use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
 use crate::host::{Environ, Exe, Fact, Host, Pid, Proc, Stat, Unknown};
 use crate::origin::{Birth, birth};
+use crate::redact::Redactor;
 use crate::report::Report;
 
 use super::subject::Narrow;
@@ -59,10 +61,53 @@ pub struct Row {
     pub birth: Birth,
     /// Names of its variables, in the block's order (`--names`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<Name>>,
+    #[schemars(with = "Option<Vec<Name>>")]
+    pub names: Option<Names>,
     /// Why its environment could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+}
+
+/// Names of variables, packed: thousands of processes have some fifty each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(Vec<u8>);
+
+impl Names {
+    fn of<'a>(names: impl Iterator<Item = &'a [u8]> + Clone) -> Names {
+        let mut packed = Vec::with_capacity(names.clone().map(|name| name.len() + 1).sum());
+        for name in names {
+            packed.extend_from_slice(name);
+            packed.push(0);
+        }
+        Names(packed)
+    }
+
+    /// One by one. No name holds a NUL: it ends the entry.
+    pub fn iter(&self) -> impl Iterator<Item = Name> {
+        self.parts().map(Name::of)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.strip_suffix(b"\0").into_iter().flat_map(|packed| packed.split(|&byte| byte == 0))
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// As [`Name`] is written, without a copy.
+        #[derive(Serialize)]
+        struct Plain<'a> {
+            name: &'a str,
+        }
+        let mut list = serializer.serialize_seq(None)?;
+        for part in self.parts() {
+            match std::str::from_utf8(part) {
+                Ok(name) => list.serialize_element(&Plain { name })?,
+                Err(_) => list.serialize_element(&Name::of(part))?,
+            }
+        }
+        list.end()
+    }
 }
 
 /// What to list.
@@ -80,13 +125,13 @@ pub struct Query {
 ///
 /// # Errors
 /// When the list of processes cannot be read at all.
-pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
+pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data>> {
     let recogniser = Recogniser::new(host);
     let scanned = host.scan(|process| {
         let stat = process.stat().ok()?;
         let exe = process.exe();
         let look = recogniser.look(process, &stat, &exe);
-        let born = query.all.then(|| born(host, process, &stat, query.names));
+        let born = query.all.then(|| born(host, redactor, process, &stat, query.names));
         Some(((stat, look), (exe, born)))
     })?;
     let (looks, rest): (Vec<(Stat, Look)>, Vec<_>) = scanned.into_iter().unzip();
@@ -97,11 +142,12 @@ pub fn list(host: &Host, query: &Query) -> Fact<Report<Data>> {
         if !query.all && seen.is_none() || !query.narrow.admits(host, &stat, seen.as_ref().map_or("", |seen| &seen.agent)) {
             continue;
         }
-        let born = born.unwrap_or_else(|| self::born(host, &host.process(stat.pid), &stat, query.names));
+        let born = born.unwrap_or_else(|| self::born(host, redactor, &host.process(stat.pid), &stat, query.names));
         let user = users.entry(stat.euid).or_insert_with(|| host.user_name(stat.euid)).clone();
         processes.push(row(host, stat, look, &exe, seen, born, user));
     }
     let mut report = Report::new("ps", Data { processes });
+    report.notes.extend(super::hidden(host));
     let hidden = report.data.processes.iter().filter(|row| row.unreadable.is_some()).count();
     if hidden > 0 {
         let whose = if host.machine().uid == 0 { "" } else { " (other users'); root can" };
@@ -140,23 +186,23 @@ fn row(host: &Host, stat: Stat, look: Look, exe: &Fact<Exe>, seen: Option<Seen>,
 /// What the environment and the control groups of a process tell.
 struct Born {
     birth: Birth,
-    names: Option<Vec<Name>>,
+    names: Option<Names>,
     unreadable: Option<String>,
 }
 
-fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
+fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
-        return Born { birth: Birth::default(), names: names.then(Vec::new), unreadable: None };
+        return Born { birth: Birth::default(), names: names.then(Names::default), unreadable: None };
     }
     let read = if host.reads_blocks() {
         process.environ_block(|block| {
             let birth = process.cgroup_block(|cgroup| birth::from_raw(block, cgroup, stat));
-            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(block)))
+            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(redactor, block)))
         })
     } else {
         process.environ().map(|environ: Environ| {
-            let named = environ.entries.iter().filter(|entry| entry.value.is_some() && !entry.name.as_bytes().is_empty());
-            let listed = names.then(|| named.map(|entry| Name::of(entry.name.as_bytes())).collect());
+            let named = environ.entries.iter().filter(|entry| entry.value.is_some()).map(|entry| entry.name.as_bytes());
+            let listed = names.then(|| Names::of(named.filter(|name| is_listed(redactor, name))));
             (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
@@ -169,7 +215,12 @@ fn born(host: &Host, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     }
 }
 
-fn names_in(block: &[u8]) -> Vec<Name> {
-    let named = |part: &[u8]| memchr::memchr(b'=', part).filter(|at| *at > 0).map(|at| Name::of(&part[..at]));
-    block.split(|&byte| byte == 0).filter_map(named).collect()
+fn names_in(redactor: &Redactor, block: &[u8]) -> Names {
+    let named = block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..memchr::memchr(b'=', part)?]));
+    Names::of(named.filter(|name| is_listed(redactor, name)))
+}
+
+/// Whether a name may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
+fn is_listed(redactor: &Redactor, name: &[u8]) -> bool {
+    !name.is_empty() && redactor.name(name).is_ok()
 }

@@ -9,6 +9,7 @@ use crate::agent::{self, AgentProcess, Fix};
 use crate::env::reference::Reference;
 use crate::host::command::Layer;
 use crate::host::environ::Environ;
+use crate::host::files;
 use crate::host::machine::rfc3339;
 use crate::host::snapshot::Captured;
 use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, Value, View};
@@ -205,8 +206,7 @@ pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Su
         Reference::Agent(name) => of_agent(host, reference, name, narrow),
         Reference::File(path) => of_file(reference, path),
         Reference::Snapshot { dir, pid } => {
-            let captured = Captured::open(dir)
-                .map_err(|error| Problem::new(Exit::Io, format!("{}: {error}", dir.display())).hint("Take one: whoseenv snapshot DIR"))?;
+            let captured = Captured::open(dir).map_err(|error| super::unusable(dir, &error))?;
             let there = Host::captured(captured);
             let mut subject = of_pid(&there, reference, *pid)?;
             subject.source = format!("{}, process {pid}", dir.display());
@@ -229,6 +229,14 @@ fn of_pid(host: &Host, reference: &Reference, pid: Pid) -> Result<Subject, Probl
         {
             Err(Problem::new(Exit::Undetermined, format!("process {pid}: {reason}")).hint("Take a new snapshot, or use an untouched copy."))
         }
+        Err(Unknown::NotPermitted) => {
+            let hides = host.hiding().map(|hiding| format!(" (/proc is mounted with {})", hiding.option)).unwrap_or_default();
+            Err(Problem::new(Exit::NotPermitted, format!("process {pid} is another user's and cannot be seen from this account{hides}"))
+                .hint(format!("Ask as its user or as root: sudo whoseenv show {pid}")))
+        }
+        Err(reason) if !reason.is_absence() && !host.is_captured() => {
+            Err(Problem::new(Exit::Io, format!("process {pid} could not be looked at: {reason}")))
+        }
         Err(_) => Err(Problem::new(Exit::NotFound, format!("there is no process {pid}")).hint("See what runs: whoseenv ps --all")),
     }
 }
@@ -246,7 +254,11 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
                 .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell")
                 .hint(format!("Agents: {known}")))
         }
-        [] => Err(Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps")),
+        [] => Err(match super::hidden(host) {
+            None => Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps"),
+            Some(hidden) => Problem::new(Exit::NotPermitted, format!("no {name} process of this account runs here; {hidden}"))
+                .hint("Ask as its user or as root: sudo whoseenv ps"),
+        }),
         [one] => Ok(Subject::process(host, reference.clone(), one.stat.clone(), Some((*one).clone()))),
         several => {
             let mut problem = Problem::new(
@@ -265,14 +277,17 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
 
 fn of_file(reference: &Reference, path: &std::path::Path) -> Result<Subject, Problem> {
     let shown = path.display();
-    let stat = std::fs::metadata(path).map_err(|error| {
-        Problem::new(if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Io }, format!("{shown}: {error}"))
+    let bytes = files::read_named(path).map_err(|reason| {
+        let (exit, why) = match &reason {
+            Unknown::Absent => (Exit::NotFound, reason.to_string()),
+            Unknown::NotPermitted => (Exit::NotPermitted, reason.to_string()),
+            Unknown::Malformed(why) => (Exit::Usage, why.clone()),
+            Unknown::Deadline => (Exit::Undetermined, reason.to_string()),
+            _ => (Exit::Io, reason.to_string()),
+        };
+        let problem = Problem::new(exit, format!("{shown}: {why}"));
+        if exit == Exit::Usage { problem.hint("Give a file of NAME=value entries, separated by NUL or by newlines.") } else { problem }
     })?;
-    if !stat.is_file() && !path.starts_with("/proc") {
-        return Err(Problem::new(Exit::Usage, format!("{shown} is not a regular file"))
-            .hint("Give a file of NAME=value entries, separated by NUL or by newlines."));
-    }
-    let bytes = std::fs::read(path).map_err(|error| Problem::new(Exit::Io, format!("{shown}: {error}")))?;
     Ok(Subject::of_text(reference.clone(), shown.to_string(), Environ::parse_file(&bytes), false))
 }
 

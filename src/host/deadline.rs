@@ -72,16 +72,32 @@ fn hire(first: Job) -> Fact<Sender<Job>> {
 /// The mount point that `path` lies below, as the kernel's table has it; its directory where the table cannot be read.
 fn mount_point(path: &Path) -> PathBuf {
     let parent = path.parent().unwrap_or(path);
-    let Ok(table) = std::fs::read_to_string("/proc/self/mountinfo") else { return parent.to_owned() };
-    let longest = mounts(&table).filter(|mount| path.starts_with(mount)).max_by_key(|mount| mount.as_os_str().len());
-    match longest {
-        Some(mount) if mount != Path::new("/") => mount,
-        _ => parent.to_owned(),
+    // `/proc` itself never hangs. What is asked through it lies elsewhere: below another root, or where a program is.
+    if let Ok(below) = path.strip_prefix("/proc") {
+        let mut parts = below.components();
+        let (Some(pid), Some(link)) = (parts.next(), parts.next()) else { return path.to_owned() };
+        if link.as_os_str() != "root" {
+            return path.to_owned();
+        }
+        let process = Path::new("/proc").join(pid);
+        let inside = Path::new("/").join(parts.as_path());
+        let mount = mounted(&process.join("mountinfo"), &inside);
+        let hung = mount.or_else(|| inside.parent().map(Path::to_owned)).unwrap_or(inside);
+        return process.join("root").join(hung.strip_prefix("/").unwrap_or(&hung));
     }
+    mounted(Path::new("/proc/self/mountinfo"), path).unwrap_or_else(|| parent.to_owned())
+}
+
+/// Where the file system is mounted that holds `path`; none for the root's.
+fn mounted(table: &Path, path: &Path) -> Option<PathBuf> {
+    let table = std::fs::read_to_string(table).ok()?;
+    let longest = mounts(&table).filter(|mount| path.starts_with(mount)).max_by_key(|mount| mount.as_os_str().len());
+    longest.filter(|mount| mount != Path::new("/"))
 }
 
 fn mounts(table: &str) -> impl Iterator<Item = PathBuf> {
-    table.lines().filter_map(|line| Some(PathBuf::from(line.split(' ').nth(4)?.replace("\\040", " "))))
+    let plain = |point: &str| point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
+    table.lines().filter_map(move |line| Some(PathBuf::from(plain(line.split(' ').nth(4)?))))
 }
 
 #[cfg(test)]
@@ -101,6 +117,14 @@ mod tests {
         assert_eq!(ask(Path::new("/nowhere/hung/other"), || Ok(())), Err(Unknown::Deadline));
         assert!(start.elapsed() < Duration::from_secs(2));
         assert_eq!(ask(Path::new("/etc"), || Ok(8)), Ok(8), "the next question has a new worker");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_no_reason_not_to_ask_for_others() {
+        let own = std::process::id();
+        let exe = PathBuf::from(format!("/proc/{own}/exe"));
+        assert_eq!(mount_point(&exe), exe);
+        assert_eq!(mount_point(Path::new(&format!("/proc/{own}/root/proc/version"))), PathBuf::from(format!("/proc/{own}/root/proc")));
     }
 
     #[test]

@@ -73,6 +73,44 @@ impl Machine {
     }
 }
 
+/// Accounts below this uid belong to the system and tell nothing of a person.
+pub const FIRST_PERSON: u32 = 1000;
+
+/// What `/proc` keeps from this account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hiding {
+    /// The mount option, as the kernel shows it: `hidepid=invisible`.
+    pub option: String,
+    /// Other users' processes are not even listed; else they are listed and cannot be looked into.
+    pub unlisted: bool,
+}
+
+/// What the mount of `/proc` in a mountinfo table hides from one who is in `groups`; none where it hides nothing.
+pub(super) fn hiding(table: &str, groups: &[u32]) -> Option<Hiding> {
+    // The last mount on a place covers those before it.
+    let line = table.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"))?;
+    let options = line.split_once(" - ")?.1.split(' ').nth(2)?;
+    let value = |name: &str| options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='));
+    let hidepid = value("hidepid")?;
+    let exempt = value("gid").and_then(|gid| gid.parse().ok()).is_some_and(|gid| groups.contains(&gid));
+    let unlisted = match hidepid {
+        "0" | "off" => return None,
+        "1" | "noaccess" => false,
+        _ => true,
+    };
+    (!exempt).then(|| Hiding { option: format!("hidepid={hidepid}"), unlisted })
+}
+
+/// The home directories of the persons among the accounts of a passwd file.
+pub(super) fn homes(passwd: &[u8], first: u32) -> Vec<String> {
+    let home = |line: &[u8]| {
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b':').collect();
+        let text = |at: usize| std::str::from_utf8(fields.get(at)?).ok();
+        (text(2)?.parse::<u32>().ok()? >= first).then(|| text(5).map(str::to_owned)).flatten()
+    };
+    passwd.split(|&byte| byte == b'\n').filter_map(home).collect()
+}
+
 /// The login names of this machine, by uid.
 pub(super) fn users() -> std::collections::HashMap<u32, String> {
     let Ok(users) = sysinfo::Users::new_with_refreshed_list() else { return std::collections::HashMap::new() };
@@ -87,6 +125,20 @@ pub fn rfc3339(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_proc_hides_is_in_its_mount_options() {
+        let table = |options: &str| format!("20 1 0:5 / / rw - ext4 /dev/vda rw\n21 20 0:6 / /proc rw,nosuid - proc proc rw{options}\n");
+        assert_eq!(hiding(&table(""), &[]), None);
+        assert_eq!(hiding(&table(",hidepid=0"), &[]), None);
+        let invisible = Some(Hiding { option: "hidepid=invisible".to_owned(), unlisted: true });
+        assert_eq!(hiding(&table(",hidepid=invisible"), &[1000]), invisible);
+        assert!(hiding(&table(",gid=27,hidepid=2"), &[1000]).is_some_and(|hiding| hiding.unlisted));
+        assert_eq!(hiding(&table(",gid=27,hidepid=2"), &[1000, 27]), None, "a member of the group sees all");
+        assert!(hiding(&table(",hidepid=noaccess"), &[]).is_some_and(|hiding| !hiding.unlisted));
+        let covered = format!("{}22 21 0:7 / /proc rw - proc proc rw\n", table(",hidepid=2"));
+        assert_eq!(hiding(&covered, &[]), None, "the mount on top counts");
+    }
 
     #[test]
     fn ages_and_starts_come_from_one_clock() {

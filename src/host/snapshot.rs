@@ -6,8 +6,11 @@
 //! terminal.json            `self`: the terminal the snapshot was taken from
 //! processes/<pid>.json     stat, environ, cmdline, exe, cwd, cgroup, fds, view, …
 //! net/ours.json            tcp, tcp6, unix; net/<pid>.json for a process in another network namespace
-//! paths/…, listings/…      what stands at a path, which programs a directory holds, by path
+//! paths/…, listings/…      what stands at a path, which programs a directory holds, by path; names/…: all names in it
 //! documents/…              small files as understood, by path: registration files, units, sessions of logind
+//! connect.json             what a thing answered that was opened (--connect)
+//! commands.json            what tmux, systemctl or a login shell printed, where one was named
+//! users.json, pids.json, outlives.json, proc.json   login names, how pids map, what outlives an ssh connection, what /proc hides
 //! ```
 //!
 //! A file is a JSON object of facts; a fact is `{"value": …}` or `{"unknown": {"reason": …}}`. The directory is
@@ -24,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
+use super::deadline;
 use super::environ::{Environ, Value};
 use super::fact::{Fact, Unknown};
 use super::files::read_whole;
@@ -41,8 +45,8 @@ pub trait Mask: Send + Sync {
 /// The layout's version, in the manifest.
 pub const SCHEMA: &str = "whoseenv.snapshot/1";
 
-/// A file of a snapshot may not be larger: 3,000 processes with long environments need a hundredth of it each.
-const FILE_LIMIT: usize = 256 << 20;
+/// A file of a snapshot may not be larger: a block of 6 MiB, the largest that execve takes, is kept in twice that.
+const FILE_LIMIT: usize = 64 << 20;
 
 type File = Map<String, Json>;
 
@@ -211,7 +215,7 @@ pub struct Fault {
 pub enum SnapshotError {
     /// The directory cannot be opened.
     #[error("cannot open the snapshot directory: {0}")]
-    Open(#[source] std::io::Error),
+    Open(#[source] Unknown),
     /// There is no manifest, or it cannot be read.
     #[error("cannot read manifest.json: {0}; a snapshot is a directory written by `whoseenv snapshot DIR`")]
     Manifest(String),
@@ -229,8 +233,14 @@ impl Captured {
     /// # Errors
     /// When it is no snapshot, or one of a later layout. Damage to single facts is no error here: see [`Captured::faults`].
     pub fn open(dir: &Path) -> Result<Captured, SnapshotError> {
-        let fd = rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| SnapshotError::Open(errno.into()))?;
+        let path = std::path::absolute(dir).map_err(|error| SnapshotError::Open(error.into()))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let shown = path.clone();
+        let fd = deadline::ask(&shown, move || match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(rustix::io::Errno::NOTDIR) => Err(Unknown::Malformed("it is not a directory".to_owned())),
+            opened => Ok(opened?),
+        })
+        .map_err(SnapshotError::Open)?;
         Captured::load(Store::Dir(fd))
     }
 
@@ -349,8 +359,12 @@ impl Store {
                     }
                     other => other.into(),
                 })?;
-                if rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != rustix::fs::FileType::RegularFile {
+                let stat = rustix::fs::fstat(&file)?;
+                if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
                     return Err(Unknown::Malformed("it is not a regular file".to_owned()));
+                }
+                if stat.st_size as u64 > FILE_LIMIT as u64 {
+                    return Err(Unknown::Malformed(format!("it has {} bytes; no snapshot has such a file", stat.st_size)));
                 }
                 let mut bytes = Vec::new();
                 let length = read_whole(&file, &mut bytes, FILE_LIMIT)?;

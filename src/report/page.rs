@@ -146,6 +146,24 @@ impl Page {
         self
     }
 
+    /// Shows every piece of text to `see`, which may change it.
+    pub fn texts(&mut self, see: &mut dyn FnMut(&mut String)) {
+        let mut spans = |text: &mut Text| text.0.iter_mut().for_each(|span| see(&mut span.text));
+        for block in &mut self.0 {
+            match block {
+                Block::Gap => {}
+                Block::Heading(text) | Block::Paragraph(text, ..) => spans(text),
+                Block::Code(line, _) => {
+                    let mut text = Text(vec![Span { text: std::mem::take(line), style: Style::Code }]);
+                    spans(&mut text);
+                    *line = text.bare();
+                }
+                Block::Table { rows, .. } => rows.iter_mut().flatten().for_each(&mut spans),
+                Block::Facts(facts, _) => facts.iter_mut().for_each(|(_, text)| spans(text)),
+            }
+        }
+    }
+
     /// Adds an empty line.
     pub fn gap(&mut self) -> &mut Page {
         if !matches!(self.0.last(), None | Some(Block::Gap)) {

@@ -36,6 +36,9 @@ pub enum Colour {
     Never,
 }
 
+/// Changes a JSON value before it is printed.
+pub type Rewrite = Box<dyn Fn(&mut Value)>;
+
 /// Where output goes, and how.
 pub struct Printer {
     /// Which face.
@@ -45,7 +48,7 @@ pub struct Printer {
     /// Findings at or above this make the exit code 1.
     pub fail_on: Severity,
     screen: Screen,
-    rewrite: Option<Box<dyn Fn(&mut Value)>>,
+    rewrite: Option<Rewrite>,
 }
 
 impl Printer {
@@ -67,7 +70,7 @@ impl Printer {
     }
 
     /// Sees every JSON value before it is printed (`--anonymize`).
-    pub fn rewrite(&mut self, rewrite: Box<dyn Fn(&mut Value)>) {
+    pub fn rewrite(&mut self, rewrite: Rewrite) {
         self.rewrite = Some(rewrite);
     }
 
@@ -78,7 +81,7 @@ impl Printer {
             return exit;
         }
         self.print(exit, |out| match self.format {
-            Format::Human => self.screen.write(&page(report), out),
+            Format::Human => self.screen.write(&self.rewritten(page(report)), out),
             Format::Json | Format::Ndjson => {
                 let mut envelope = Envelope::new(report.command, Some(machine), exit);
                 envelope.findings = &report.findings;
@@ -93,16 +96,14 @@ impl Printer {
     }
 
     /// Prints rows as ndjson: a head line, a line a row, a tail line with status and findings.
-    pub fn rows<R: Serialize>(&self, machine: &Machine, report: &Report<()>, rows: impl IntoIterator<Item = R>) -> Exit {
+    pub fn rows<R: Serialize + Sync>(&self, machine: &Machine, report: &Report<()>, rows: &[R]) -> Exit {
         let exit = Exit::of(report, self.fail_on);
         if self.quiet {
             return exit;
         }
         self.print(exit, |out| {
             json::line(&Envelope::<()>::new(report.command, Some(machine), exit), self.rewrite.as_deref(), out)?;
-            for row in rows {
-                json::line(&row, self.rewrite.as_deref(), out)?;
-            }
+            json::lines(rows, self.rewrite.as_deref(), out)?;
             let mut tail = Envelope::<()>::new(report.command, None, exit);
             tail.findings = &report.findings;
             tail.notes = &report.notes;
@@ -116,7 +117,11 @@ impl Printer {
             return problem.exit;
         }
         match self.format {
-            Format::Human => complain(problem),
+            Format::Human => complain(&Problem {
+                message: self.text_rewritten(&problem.message),
+                hints: problem.hints.iter().map(|hint| self.text_rewritten(hint)).collect(),
+                exit: problem.exit,
+            }),
             Format::Json | Format::Ndjson => self.print(problem.exit, |out| {
                 let mut envelope = Envelope::<()>::new(command, machine, problem.exit);
                 envelope.error = Some(problem);
@@ -138,6 +143,20 @@ impl Printer {
         self.print(Exit::Ok, |out| self.screen.write(page, out))
     }
 
+    fn text_rewritten(&self, text: &str) -> String {
+        let Some(rewrite) = &self.rewrite else { return text.to_owned() };
+        let mut value = Value::String(text.to_owned());
+        rewrite(&mut value);
+        value.as_str().unwrap_or_default().to_owned()
+    }
+
+    fn rewritten(&self, mut page: Page) -> Page {
+        if self.rewrite.is_some() {
+            page.texts(&mut |text| *text = pieces(text).map(|piece| self.text_rewritten(piece)).collect());
+        }
+        page
+    }
+
     fn print(&self, exit: Exit, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {
         let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
         let written = write(&mut out).and_then(|()| out.flush());
@@ -149,6 +168,17 @@ impl Printer {
             Err(error) => complain(&Problem::new(Exit::Io, format!("cannot write to stdout: {error}"))),
         }
     }
+}
+
+/// The text in pieces that begin behind a line break made visible: `\\nalice` holds the word `alice`.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let ends = ["\\n", "\\r", "\\t"].iter().filter_map(|escape| Some(rest.find(escape)? + escape.len())).min();
+        let (piece, after) = rest.split_at(ends.unwrap_or(rest.len()));
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// One message on stderr, the remedy after an empty line.

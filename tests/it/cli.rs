@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::run::{Sleeper, ran, run, whoseenv, write};
 
-/// Every top-level key of DESIGN's envelope.
+/// Every top-level key of the envelope.
 const ENVELOPE: [&str; 8] = ["schema", "tool", "host", "privilege", "status", "findings", "notes", "data"];
 
 #[test]

@@ -221,8 +221,11 @@ fn stories() -> Needed<()> {
     let (holed, code) = story.b.whoseenv(&["--from", &dir, "doctor", "--user", USER, "--json"]);
     assert_eq!(code, 5, "{holed:#}");
     assert!(findings(&holed, "display.reused").is_empty());
-    assert_eq!(one(&holed, "display.unknown")["outcome"], "undetermined");
-    assert_eq!(one(&holed, "snapshot.incomplete")["outcome"], "undetermined");
+    let outcomes: Vec<&Value> = holed["findings"].as_array().expect("findings").iter().map(|finding| &finding["outcome"]).collect();
+    assert!(outcomes.iter().all(|outcome| **outcome == "undetermined"), "{holed:#}");
+    let subjects: Vec<&Value> = findings(&holed, "display.unknown").iter().map(|finding| &finding["subject"]).collect();
+    assert_eq!(subjects, [&json!("this terminal"), &json!(format!("opencode (pid {})", story.service.pid()))]);
+    assert_eq!(one(&holed, "snapshot.incomplete")["subject"], "net/ours.json");
     assert_eq!(holed["data"]["daemons"][0]["pid"], story.service.pid());
     Ok(())
 }

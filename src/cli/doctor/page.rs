@@ -10,7 +10,7 @@ use crate::verdict::{Finding, Outcome, Severity, State};
 /// More evidence than this under one finding is shown with --verbose alone.
 const EVIDENCE: usize = 3;
 
-pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) -> Page {
+pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hidden: bool) -> Page {
     let data = &report.data;
     let mut page = Page::new();
     if demo {
@@ -18,7 +18,7 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) ->
         page.gap();
     }
     if data.daemons.is_empty() {
-        page.line(0, "No agent daemon runs here.");
+        page.line(0, if hidden { "No agent daemon is to be seen from this account." } else { "No agent daemon runs here." });
         page.hanging(0, 2, Text::styled(Style::Dim, format!("Looked for {}.", data.looked_for.join(", "))));
     }
     let mut told = Vec::new();
@@ -57,7 +57,7 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool) ->
         fixes(&mut page, &findings);
     }
     page.gap();
-    page.line(0, summary(&report.findings));
+    page.line(0, summary(&report.findings, hidden || report.undetermined || report.not_permitted));
     for note in &report.notes {
         page.hanging(0, 2, Text::styled(Style::Dim, note));
     }
@@ -195,7 +195,7 @@ fn verdict_style(verdict: Verdict) -> Style {
     }
 }
 
-fn summary(findings: &[Finding]) -> Text {
+fn summary(findings: &[Finding], partial: bool) -> Text {
     let count = |severity| findings.iter().filter(|finding| finding.outcome == Outcome::Confirmed && finding.severity == severity).count();
     let unknown = findings.iter().filter(|finding| finding.outcome == Outcome::Undetermined).count();
     let plural = |count: usize, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
@@ -212,7 +212,11 @@ fn summary(findings: &[Finding]) -> Text {
         parts.push(format!("{unknown} unknown"));
     }
     if parts.is_empty() {
-        return Text::styled(Style::Good, "Nothing wrong.");
+        return if partial {
+            Text::styled(Style::Warn, "Nothing wrong in what could be seen.")
+        } else {
+            Text::styled(Style::Good, "Nothing wrong.")
+        };
     }
     Text::styled(Style::Strong, format!("{}.", parts.join(", ")))
 }

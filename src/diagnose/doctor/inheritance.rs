@@ -173,7 +173,7 @@ fn secrets(redactor: &Redactor, environ: &Environ, daemon: Option<&Environ>) -> 
             }
             Value::Masked(masked) => Rule::is_secret(&masked.rule).then(|| masked.clone()),
         };
-        let Some(masked) = masked else { continue };
+        let Some(masked) = masked.filter(|_| redactor.name(name).is_ok()) else { continue };
         let theirs = daemon.and_then(|daemon| entry.name.as_str().and_then(|name| daemon.get(name)));
         secrets.push(Secret { name: Name::of(name), masked, from_daemon: theirs == Some(value) });
     }

@@ -64,6 +64,7 @@ pub fn of(carrier: &Carrier<'_>, redactor: &Redactor) -> Vec<Judged> {
 
 fn judged(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Option<Judged> {
     let value = entry.value.clone()?;
+    redactor.name(entry.name.as_bytes()).ok()?;
     let named = judge(carrier, redactor, entry.name.as_bytes(), &value)?;
     let name = entry.name.as_str()?.to_owned();
     let shown = Shown::of(redactor, name.as_bytes(), &value).human();
