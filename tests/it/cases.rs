@@ -22,7 +22,7 @@ fn owner(asker: &mut Session, query: &str, target: &str) -> Value {
     asker.whoseenv(&["owner", query, target, "--json"]).0["data"].clone()
 }
 
-fn state<'v>(data: &'v Value) -> &'v str {
+fn state(data: &Value) -> &str {
     data["liveness"]["state"].as_str().unwrap_or_else(|| panic!("no state in {data:#}"))
 }
 

@@ -185,8 +185,8 @@ fn same_from_a_snapshot(asker: &mut Session, name: &str) {
 fn first_difference(a: &Value, b: &Value, at: String) -> String {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
-            let keys = x.keys().chain(y.keys());
-            let differing = keys.filter(|key| x.get(*key) != y.get(*key)).next().expect("they differ");
+            let mut keys = x.keys().chain(y.keys());
+            let differing = keys.find(|key| x.get(*key) != y.get(*key)).expect("they differ");
             first_difference(
                 x.get(differing).unwrap_or(&Value::Null),
                 y.get(differing).unwrap_or(&Value::Null),
