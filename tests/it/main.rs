@@ -3,8 +3,10 @@
 #[macro_use]
 mod world;
 
+mod bad_input;
 mod capture;
 mod cli;
 mod golden;
+mod puppet;
 mod run;
 mod story;
