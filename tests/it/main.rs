@@ -4,9 +4,11 @@
 mod world;
 
 mod bad_input;
+mod canary;
 mod capture;
 mod cli;
 mod golden;
 mod puppet;
 mod run;
+mod snapshots;
 mod story;
