@@ -10,6 +10,7 @@ use crate::reports::{doctor, variable};
 use crate::story::{USER, evidence, findings, fix, one, row};
 use crate::world::daemons::{Opencode, Start, Zeroclaw};
 use crate::world::display::{Greeting, greet};
+use crate::world::guard::Other;
 use crate::world::look::{self, wait_until};
 use crate::world::parts::{Agent, Bus, Tmux};
 use crate::world::sshd::{Login, Session, Terminal, X11, quoted};
@@ -286,6 +287,35 @@ fn the_processes_of_openssh_9_8_are_known_for_what_they_are() {
         (&data["owner"]["pid"], &data["owner"]["comm"], &data["owner"]["connection"]),
         (&json!(50), &json!("sshd-session"), &json!("192.0.2.7 50001 192.0.2.1 22"))
     );
+}
+
+/// SSH_TTY: the login's own while it lasts; then gone, or the same number on somebody else's terminal.
+#[test]
+fn a_terminal_s_number_is_given_away_when_its_login_ends() {
+    let world = need!(World::new());
+    let mut a = need!(world.login(Login::from(2, &world.user).terminal(Terminal::Tty)));
+    let tty = a.var("SSH_TTY").expect("a terminal").to_owned();
+    // Started as a daemon is: on no terminal itself.
+    a.stdout("setsid -f sleep 300.271 >/dev/null 2>&1");
+    let sleeper = look::wait_for("the daemon", || {
+        let found = look::processes().into_iter().find(|process| process.argv() == ["sleep", "300.271"] && process.tty_nr == 0)?;
+        Other::new(found.pid)
+    });
+    let pid = sleeper.pid.to_string();
+    let mut b = need!(world.login(Login::from(3, &world.user).terminal(Terminal::Tty)));
+    assert_eq!(state(&owner(&mut b, "SSH_TTY", &pid)), "alive");
+    a.disconnect();
+    wait_until("the end of the terminal", || !std::path::Path::new(&tty).exists());
+    assert_eq!(state(&owner(&mut b, "SSH_TTY", &pid)), "dangling");
+    // The kernel gives out the lowest free number: to C, unless somebody else on the machine was faster.
+    let c = need!(world.login(Login::from(5, &world.user).terminal(Terminal::Tty)));
+    wait_until("the number to be somebody's", || std::path::Path::new(&tty).exists());
+    let reused = owner(&mut b, "SSH_TTY", &pid);
+    assert_eq!((state(&reused), &reused["same_connection"]), ("reused", &json!(false)), "{reused:#}");
+    if c.var("SSH_TTY") == Some(&tty) {
+        assert_eq!(reused["owner"]["connection"], c.connection());
+    }
+    sleeper.stop();
 }
 
 /// `sudo whoseenv`: the terminal is the person's, with her environment, and the answer has root's eyes.

@@ -3,11 +3,15 @@
 #[macro_use]
 mod world;
 
+mod bad_input;
+mod canary;
 mod capture;
 mod cases;
 mod cli;
 mod golden;
 mod made_up;
+mod puppet;
 mod reports;
 mod run;
+mod snapshots;
 mod story;

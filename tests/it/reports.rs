@@ -418,6 +418,20 @@ fn r21_any_variable_that_names_a_socket_is_dangling_refused_or_alive() {
         assert_eq!(variable(&document, name)["liveness"]["state"], state, "{name}: {document:#}");
     }
     assert!(variable(&document, "MYTOOL_NOTE").get("liveness").is_none_or(|liveness| liveness["state"] == "none"));
+    // In a daemon they are findings.
+    let world = need!(World::new());
+    let gone = |name: &str| world.dir().join(name).display().to_string();
+    let (ipc, other) = (gone("vscode-ipc.sock"), gone("mytool.sock"));
+    let env = [("VSCODE_IPC_HOOK_CLI", ipc.as_str()), ("MYTOOL_SOCKET", &other)];
+    let service = need!(Opencode::service(Start::as_account(&world.user, &env)));
+    let mut login = need!(world.login(Login::from(2, &world.user)));
+    let (document, code) = doctor(&mut login);
+    assert_eq!(code, 1);
+    for id in ["editor.dangling", "socket.dangling"] {
+        let finding = one(&document, id);
+        assert_eq!((&finding["severity"], &finding["outcome"]), (&json!("error"), &json!("confirmed")));
+        assert!(finding["subject"].as_str().unwrap().contains(&service.pid().to_string()), "{finding:#}");
+    }
     drop(listening);
     let document = run(&["show", &sleeper.pid(), "--json"]).json();
     assert_eq!(variable(&document, "OTHER_TOOL_SOCKET_PATH")["liveness"]["state"], "refused");

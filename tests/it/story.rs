@@ -50,7 +50,7 @@ fn step_1_both_displays_are_alive_and_the_daemon_has_the_other_login_s() {
     let display = row(&diff, "DISPLAY");
     assert_eq!(
         (&display["state"], &display["a"]["value"], &display["b"]["value"]),
-        (&json!("differs"), &json!("localhost:10.0"), &json!("localhost:11.0"))
+        (&json!("differs"), &json!(story.birth_display), &json!(story.b.display()))
     );
     assert_eq!((&display["liveness_a"]["state"], &display["liveness_b"]["state"]), (&json!("alive"), &json!("alive")));
     assert_eq!(diff["data"]["a"]["birth"]["ssh_connection"], story.birth_connection);
@@ -60,7 +60,7 @@ fn step_1_both_displays_are_alive_and_the_daemon_has_the_other_login_s() {
     assert_eq!(code, 1);
     let foreign = one(&doctor, "display.foreign");
     assert_eq!((&foreign["severity"], &foreign["outcome"]), (&json!("warning"), &json!("confirmed")));
-    assert!(fix(foreign).contains("DISPLAY=localhost:11.0"), "{}", fix(foreign));
+    assert!(fix(foreign).contains(&format!("DISPLAY={}", story.b.display())), "{}", fix(foreign));
     assert!(findings(&doctor, "display.reused").is_empty() && findings(&doctor, "display.refused").is_empty());
 
     let (ps, code) = story.b.whoseenv(&["ps", "--user", USER, "--json"]);
@@ -80,7 +80,7 @@ fn step_2_the_display_refuses_and_the_fix_names_this_terminal_s() {
     assert_eq!(code, 1);
     let refused = one(&doctor, "display.refused");
     assert_eq!((&refused["severity"], &refused["outcome"]), (&json!("error"), &json!("confirmed")));
-    assert!(fix(refused).contains("DISPLAY=localhost:11.0"), "{}", fix(refused));
+    assert!(fix(refused).contains(&format!("DISPLAY={}", story.b.display())), "{}", fix(refused));
     assert!(fix(refused).contains("service restart"), "{}", fix(refused));
     assert!(evidence(refused).contains("/proc/net/tcp"), "{}", evidence(refused));
     let daemon = &doctor["data"]["daemons"][0];
@@ -103,7 +103,7 @@ fn step_3_the_number_is_reused_and_only_root_learns_by_whom() {
     assert_eq!(code, 1);
     let reused = one(&doctor, "display.reused");
     assert_eq!((&reused["severity"], &reused["outcome"]), (&json!("error"), &json!("confirmed")));
-    assert!(fix(reused).contains("DISPLAY=localhost:11.0"), "{}", fix(reused));
+    assert!(fix(reused).contains(&format!("DISPLAY={}", story.b.display())), "{}", fix(reused));
 
     // R04 is this: the number belongs to somebody else now. The ordinary account can prove it, and not by whom.
     let (owner, _) = story.b.whoseenv(&["owner", "DISPLAY", "opencode", "--user", USER, "--json"]);

@@ -1,0 +1,158 @@
+//! Canary secrets: invented strings under secret and under innocent names must appear in no output of any face.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::puppet::Puppet;
+use crate::run::{ran, whoseenv};
+
+/// Made up for this test; each stands in one place.
+const ENVIRON: [(&str, &str); 9] = [
+    ("API_TOKEN", "canary-aaaa-plain-words"),
+    ("PGPASSWORD", "canary-bbbb"),
+    ("INNOCENT", "canary-cccc-under-an-innocent-name"),
+    ("EDITOR_THEME", "canary-dddd"),
+    ("LC_API_TOKEN", "canary-eeee"),
+    ("HTTPS_PROXY", "http://user:canary-ffff@127.0.0.1:3128"),
+    ("LANG", "ghp_canarygggg0123456789canarygggg0123"),
+    ("TERM", "Zk3vQ9xW1pL7rT5yB2nM8canaryHH"),
+    ("OPENCODE_SERVER_PASSWORD", "canary-iiii"),
+];
+
+/// Entries that are no assignments of a name that anybody chose.
+const ODD: [&[u8]; 3] = [
+    b"canary-jjjj-without-an-equals-sign",
+    b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7canaryKK==",
+    b"sk-canaryllll0123456789abcdefABCDEF=v",
+];
+
+const ARGV: [&[u8]; 7] = [
+    b"puppet",
+    b"--token",
+    b"canary-mmmm",
+    b"--password=canary-nnnn",
+    b"Canary-oooo:innocent",
+    b"NAME=canary-pppp",
+    b"http://u:canary-qqqq@127.0.0.1/",
+];
+
+/// What any canary has in common, whatever its letters' case.
+const MARK: &str = "canary";
+
+fn leak(text: &str) -> Option<String> {
+    let lower = text.to_lowercase();
+    let at = lower.find(MARK)?;
+    let start = lower[..at].char_indices().rev().nth(80).map_or(0, |(at, _)| at);
+    Some(lower[start..].chars().take(200).collect())
+}
+
+fn leak_in_files(dir: &Path) -> Option<String> {
+    std::fs::read_dir(dir).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            leak_in_files(&path)
+        } else {
+            leak(&std::fs::read_to_string(&path).unwrap()).map(|leak| format!("{path:?}: {leak}"))
+        }
+    })
+}
+
+struct Scene {
+    puppet: Puppet,
+    home: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join(".local/state/opencode");
+        let config = home.path().join(".config/opencode");
+        let units = home.path().join(".config/systemd/user");
+        for dir in [&state, &config, &units] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        let registration =
+            r#"{"id":"i","url":"http://u:canary-rrrr@127.0.0.1:1/","pid":4194301,"password":"canary-ssss","version":"2.0.24"}"#;
+        std::fs::write(state.join("service.json"), registration).unwrap();
+        // Half written, in the middle of the password.
+        std::fs::write(state.join("service-next.json"), &registration[..registration.len() - 24]).unwrap();
+        std::fs::write(config.join("service.json"), r#"{"password":"canary-tttt","env":{"API_TOKEN":"canary-uuuu"}}"#).unwrap();
+        std::fs::write(
+            units.join("opencode.service"),
+            "[Service]\nExecStart=/bin/x --token canary-vvvv\nEnvironment=API_TOKEN=canary-wwww\n",
+        )
+        .unwrap();
+        let assigned: Vec<Vec<u8>> = ENVIRON.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+        let home_entry = format!("HOME={}", home.path().display());
+        let mut block: Vec<&[u8]> = vec![home_entry.as_bytes(), b"DISPLAY=:76", b"PATH=/usr/bin:/bin"];
+        block.extend(assigned.iter().map(Vec::as_slice));
+        block.extend(ODD);
+        Scene { puppet: Puppet::new(&ARGV, &block), home }
+    }
+
+    /// The program with the canaries in its own environment too, which is the terminal's.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = whoseenv(arguments);
+        command.envs(ENVIRON).env("HOME", self.home.path()).env("DISPLAY", ":76");
+        command
+    }
+}
+
+#[test]
+fn canaries_appear_in_no_output_of_any_face() {
+    let scene = Scene::new();
+    let pid = scene.puppet.pid();
+    let work = tempfile::tempdir().unwrap();
+    let snapshot = work.path().join("snapshot").to_str().unwrap().to_owned();
+    let taken = ran(&mut scene.command(&["snapshot", &snapshot, "--pid", &pid, "-v"]));
+    assert_eq!((taken.code, leak(&taken.stdout), leak(&taken.stderr)), (0, None, None));
+    assert_eq!(leak_in_files(Path::new(&snapshot)), None);
+    let file = work.path().join("environment");
+    std::fs::write(&file, std::fs::read(format!("/proc/{pid}/environ")).unwrap()).unwrap();
+    let file = format!("file:{}", file.display());
+    let mut commands: Vec<Vec<&str>> = vec![
+        vec!["show"],
+        vec!["show", &pid],
+        vec!["show", &file],
+        vec!["diff", &pid],
+        vec!["diff", &pid, "--same"],
+        vec!["diff", &file, &pid, "--same"],
+        vec!["doctor"],
+        vec!["doctor", "--against", &pid],
+        vec!["ps", "--all", "--names", "--pid", &pid],
+        vec!["ps", "--all", "--pid", &pid],
+    ];
+    for (name, _) in ENVIRON {
+        commands.push(vec!["owner", name, &pid]);
+        commands.push(vec!["owner", name]);
+    }
+    let captured: Vec<Vec<&str>> = commands.iter().map(|command| [&["--from", &snapshot][..], command].concat()).collect();
+    for arguments in commands.iter().chain(&captured) {
+        for face in [&["-v"][..], &["--json"], &["--format", "ndjson"]] {
+            for width in if face == ["-v"] { &["40", ""][..] } else { &[""] } {
+                let ran = ran(scene.command(arguments).args(face).env("WHOSEENV_WIDTH", width));
+                assert!([0, 1, 3, 5].contains(&ran.code), "{arguments:?}: {} {}", ran.code, ran.stderr);
+                // Wrapped lines would hide a canary that was cut in two.
+                let joined: String = ran.stdout.split_whitespace().collect();
+                for text in [&ran.stdout, &ran.stderr, &joined] {
+                    assert_eq!(leak(text), None, "{arguments:?} {face:?} at {width}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn with_show_just_what_was_named_appears() {
+    let scene = Scene::new();
+    let pid = scene.puppet.pid();
+    for face in ["human", "json"] {
+        let ran = ran(&mut scene.command(&["show", &pid, "--show", "INNOCENT", "--format", face]));
+        assert!(ran.stdout.contains("canary-cccc-under-an-innocent-name"), "{}", ran.stdout);
+        let rest = ran.stdout.replace("canary-cccc-under-an-innocent-name", "");
+        assert_eq!(leak(&rest), None, "{face}");
+    }
+    let two = ran(&mut scene.command(&["show", &pid, "--show", "API_TOKEN,PGPASSWORD"]));
+    assert!(two.stdout.contains("canary-aaaa-plain-words") && two.stdout.contains("canary-bbbb"), "{}", two.stdout);
+    assert!(!two.stdout.contains("canary-cccc"));
+}
