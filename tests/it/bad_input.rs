@@ -226,7 +226,7 @@ fn a_decoy_is_no_agent() {
     let decoy = Puppet::new(&[b"opencode", b"serve", b"--service"], &[b"PUPPET=name:opencode", b"OPENCODE=1"]);
     let document = envelope(&run(&["ps", "--json"]));
     let rows = document["data"]["processes"].as_array().unwrap();
-    assert!(rows.iter().all(|row| row["pid"].to_string() != decoy.pid()), "{document:#}");
+    assert!(rows.iter().all(|row| row["pid"].as_u64() != decoy.pid().parse().ok()), "{document:#}");
 }
 
 #[test]
