@@ -73,7 +73,12 @@ impl Host {
 
     /// This machine, keeping every answer for a snapshot. `mask` decides what is kept of values and arguments.
     pub fn recording(mask: Box<dyn Mask>) -> Host {
-        let root = PathBuf::from("/");
+        Host::recording_at("/", mask)
+    }
+
+    /// Like [`Host::recording`], for a machine whose file system starts at `root`: a made-up tree in tests.
+    pub fn recording_at(root: impl Into<PathBuf>, mask: Box<dyn Mask>) -> Host {
+        let root = root.into();
         let machine = Machine::read(&root);
         Host::new(Source::Recording { root, recorder: Recorder::new(mask) }, machine)
     }

@@ -201,10 +201,13 @@ mod tests {
         Process { exe: "/opt/opencode", argv: &["opencode", "serve"], environ: &["OPENCODE_PID=7"], ..made.process(20, 1) }.write();
         Process { environ: &["OPENCODE_PID=20", "OPENCODE=1"], start: 1_001, ..made.process(30, 20) }.write();
         Process { environ: &["OPENCODE_PID=7"], start: 1_001, ..made.process(31, 20) }.write();
+        // An MCP server: 1.x has its markers in its own environment, and so hands them on to whatever it starts.
+        Process { environ: &["OPENCODE_PID=20", "OPENCODE=1"], start: 1_001, session: 20, ..made.process(32, 20) }.write();
         let expected = [
             is(20, "opencode", Role::Daemon, Mode::Serve),
             is(30, "opencode", Role::Tool, Mode::Shell),
             is(31, "opencode", Role::Other, Mode::Helper),
+            is(32, "opencode", Role::Other, Mode::Helper),
         ];
         assert_eq!(found(&made), expected);
     }

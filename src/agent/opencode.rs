@@ -340,10 +340,13 @@ mod tests {
     fn each_generation_has_the_remedy_that_its_commands_allow() {
         assert_eq!(
             lines(opencode_v1(), &["opencode", "serve"], &DISPLAY),
-            ["kill 20", "/opt/opencode serve --hostname 127.0.0.1 --port 4096"]
+            ["kill 20", "DISPLAY=localhost:11.0 /opt/opencode serve --hostname 127.0.0.1 --port 4096"]
         );
         // The preview knows no `service set env`.
-        assert_eq!(lines(opencode_preview(), &["opencode2", "serve", "--service"], &DISPLAY), ["/opt/opencode service restart"]);
+        assert_eq!(
+            lines(opencode_preview(), &["opencode2", "serve", "--service"], &DISPLAY),
+            ["DISPLAY=localhost:11.0 /opt/opencode service restart"]
+        );
         assert_eq!(
             lines(opencode_v2(), &["opencode", "serve", "--service"], &DISPLAY),
             [

@@ -143,9 +143,12 @@ pub fn examine(
         }
         let subject = Subject::process(host, Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent.clone()));
         not_permitted |= subject.environ.as_ref().err() == Some(&Unknown::NotPermitted);
-        let (daemon, found) = daemon(host, redactor, agent, &subject, terminal, &points, connect);
-        daemons.push(daemon);
+        let (mut daemon, found) = daemon(host, redactor, agent, &subject, terminal, &points, connect);
         findings.extend(found);
+        let (children, found) = inheritance::children(host, redactor, &subject, &agents);
+        daemon.children = children;
+        findings.extend(found);
+        daemons.push(daemon);
     }
     let data = Data {
         terminal: terminal.data(host),
@@ -227,9 +230,6 @@ fn daemon(
             findings.extend(service::needs(subject, &carrier, &daemon.needs));
         }
     }
-    let (children, found) = inheritance::children(host, redactor, subject);
-    daemon.children = children;
-    findings.extend(found);
     findings.extend(service::unit_and_linger(host, redactor, subject));
     (daemon, findings)
 }

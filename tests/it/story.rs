@@ -8,30 +8,30 @@ use crate::world::sshd::Session;
 use crate::world::{Needed, Story};
 
 /// The account of the story. Questions are narrowed to it, so that agents of the person who runs the tests are not met.
-const USER: &str = "weuser";
+pub const USER: &str = "weuser";
 
 /// The findings with this id.
-fn findings<'v>(document: &'v Value, id: &str) -> Vec<&'v Value> {
+pub fn findings<'v>(document: &'v Value, id: &str) -> Vec<&'v Value> {
     document["findings"].as_array().expect("an envelope").iter().filter(|finding| finding["id"] == id).collect()
 }
 
-fn one<'v>(document: &'v Value, id: &str) -> &'v Value {
+pub fn one<'v>(document: &'v Value, id: &str) -> &'v Value {
     match findings(document, id).as_slice() {
         [finding] => finding,
         other => panic!("{} findings {id} in {document:#}", other.len()),
     }
 }
 
-fn row<'v>(diff: &'v Value, name: &str) -> &'v Value {
+pub fn row<'v>(diff: &'v Value, name: &str) -> &'v Value {
     let rows = diff["data"]["variables"].as_array().expect("rows");
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name} in {diff:#}"))
 }
 
-fn fix(finding: &Value) -> String {
+pub fn fix(finding: &Value) -> String {
     finding["fix"].as_array().expect("a fix").iter().map(|line| line.as_str().expect("a line")).collect::<Vec<_>>().join("\n")
 }
 
-fn evidence(finding: &Value) -> String {
+pub fn evidence(finding: &Value) -> String {
     let pieces = finding["evidence"].as_array().expect("evidence");
     pieces
         .iter()
@@ -185,8 +185,8 @@ fn same_from_a_snapshot(asker: &mut Session, name: &str) {
 fn first_difference(a: &Value, b: &Value, at: String) -> String {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
-            let keys = x.keys().chain(y.keys());
-            let differing = keys.filter(|key| x.get(*key) != y.get(*key)).next().expect("they differ");
+            let mut keys = x.keys().chain(y.keys());
+            let differing = keys.find(|key| x.get(*key) != y.get(*key)).expect("they differ");
             first_difference(
                 x.get(differing).unwrap_or(&Value::Null),
                 y.get(differing).unwrap_or(&Value::Null),
