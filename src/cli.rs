@@ -22,7 +22,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::report::printer::{Colour, complain};
 use crate::report::{Exit, Format, Problem};
-use crate::verdict::Severity;
+use crate::verdict::{Severity, registry};
 
 pub use start::Start;
 
@@ -84,7 +84,7 @@ pub struct Global {
     #[arg(long, global = true)]
     anonymize: bool,
     /// Leave out findings with this id
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID", value_parser = finding_id)]
     ignore: Vec<String>,
     /// The least severity that makes the exit code 1
     #[arg(long, global = true, value_enum, default_value = "warning", value_name = "SEVERITY")]
@@ -149,6 +149,14 @@ impl Global {
             SeverityArg::Info => Severity::Info,
         }
     }
+}
+
+/// A typing error in an id must not pass for a finding that is ignored.
+fn finding_id(text: &str) -> Result<String, String> {
+    if registry::all().iter().any(|kind| kind.id == text) {
+        return Ok(text.to_owned());
+    }
+    Err("no finding has this id; the ids are in the man page whoseenv(1), under FINDINGS".to_owned())
 }
 
 /// What narrows a name that fits several processes.

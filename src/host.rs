@@ -44,6 +44,8 @@ pub struct Host {
     machine: Machine,
     nets: Mutex<HashMap<Option<Pid>, Arc<Net>>>,
     namespaces: Mutex<HashMap<String, Fact<Vec<u8>>>>,
+    memos: files::Memos,
+    scanned: OnceLock<Vec<Stat>>,
     table: OnceLock<Fact<HashMap<Pid, Stat>>>,
     terminal: OnceLock<Fact<Terminal>>,
     users: OnceLock<HashMap<u32, String>>,
@@ -71,7 +73,12 @@ impl Host {
 
     /// This machine, keeping every answer for a snapshot. `mask` decides what is kept of values and arguments.
     pub fn recording(mask: Box<dyn Mask>) -> Host {
-        let root = PathBuf::from("/");
+        Host::recording_at("/", mask)
+    }
+
+    /// Like [`Host::recording`], for a machine whose file system starts at `root`: a made-up tree in tests.
+    pub fn recording_at(root: impl Into<PathBuf>, mask: Box<dyn Mask>) -> Host {
+        let root = root.into();
         let machine = Machine::read(&root);
         Host::new(Source::Recording { root, recorder: Recorder::new(mask) }, machine)
     }
@@ -88,6 +95,8 @@ impl Host {
             machine,
             nets: Mutex::default(),
             namespaces: Mutex::default(),
+            memos: files::Memos::default(),
+            scanned: OnceLock::new(),
             table: OnceLock::new(),
             terminal: OnceLock::new(),
             users: OnceLock::new(),
@@ -217,12 +226,29 @@ impl Host {
     /// Runs `look` on every process, on all cores, and keeps what it returns, in order of pid.
     pub fn scan<T: Send>(&self, look: impl Fn(&Proc<'_>) -> Option<T> + Sync) -> Fact<Vec<T>> {
         let pids = self.pids()?;
-        Ok(pids.par_iter().with_min_len(16).filter_map(|&pid| look(&self.process(pid))).collect())
+        let look = |&pid: &Pid| {
+            let process = self.process(pid);
+            let found = look(&process);
+            (process.into_stat(), found)
+        };
+        let looks: Vec<(Option<Fact<Stat>>, Option<T>)> = pids.par_iter().with_min_len(16).map(look).collect();
+        let (stats, found): (Vec<_>, Vec<_>) = looks.into_iter().unzip();
+        // Where every process was asked for it, the table of all need not ask again.
+        if let Some(stats) = stats.into_iter().collect::<Option<Vec<_>>>() {
+            let _ = self.scanned.set(stats.into_iter().flatten().collect());
+        }
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// `stat` of every process, read once.
     pub fn table(&self) -> Fact<&HashMap<Pid, Stat>> {
-        let read = || Ok(self.scan(|process| process.stat().ok())?.into_iter().map(|stat| (stat.pid, stat)).collect());
+        let read = || {
+            if self.scanned.get().is_none() {
+                self.scan(|process| process.stat().ok().map(drop))?;
+            }
+            let stats = self.scanned.get().map(Vec::as_slice).unwrap_or_default();
+            Ok(stats.iter().map(|stat| (stat.pid, stat.clone())).collect())
+        };
         self.table.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 

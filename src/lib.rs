@@ -12,6 +12,9 @@
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |
 //! | [`redact`] | what may be shown, and how |
 //! | [`host`] | facts and nothing else: live or snapshot |
+#[cfg(not(target_os = "linux"))]
+compile_error!("whoseenv reads the /proc of Linux: there is nothing it could tell on another system");
+
 pub mod agent;
 pub mod cli;
 pub mod diagnose;

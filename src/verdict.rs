@@ -154,6 +154,24 @@ impl State {
         }
     }
 
+    /// Every state.
+    pub const ALL: [State; 8] =
+        [State::Alive, State::Reused, State::Refused, State::Dangling, State::Missing, State::Rejected, State::Unknown, State::None];
+
+    /// What it means, for the man page.
+    pub fn text(self) -> &'static str {
+        match self {
+            State::Alive => "It is there and answers.",
+            State::Reused => "Something answers, and it is not what the process was born with.",
+            State::Refused => "The path or port is there and nothing listens.",
+            State::Dangling => "The path is gone.",
+            State::Missing => "The variable is not set.",
+            State::Rejected => "It answers and says no.",
+            State::Unknown => "Not permitted, in another namespace, past a deadline, or no rule.",
+            State::None => "The value names nothing that lives.",
+        }
+    }
+
     /// Whether a program that uses the value will fail, or reach the wrong party.
     pub fn is_broken(self) -> bool {
         matches!(self, State::Reused | State::Refused | State::Dangling | State::Rejected)

@@ -56,6 +56,8 @@ pub struct ProgramRow {
     #[serde(default)]
     script: Vec<String>,
     #[serde(default)]
+    link: Vec<String>,
+    #[serde(default)]
     comm: Vec<String>,
     #[serde(default)]
     args0: Vec<String>,
@@ -88,8 +90,10 @@ pub(super) trait Subject {
     fn path(&self) -> &[u8];
     fn comm(&self) -> &[u8];
     fn argv(&self) -> &[Raw];
-    /// The script's path, and what its symbolic link points to.
-    fn scripts(&self) -> &[Raw];
+    /// The script's path.
+    fn script(&self) -> Option<&Raw>;
+    /// What the script's path points to, where it is a symbolic link: a question to the file system.
+    fn link(&self) -> Option<&Raw>;
 }
 
 /// What a row decided.
@@ -193,7 +197,13 @@ impl ProgramRow {
             && one_of(&self.path, |part| contains(subject.path(), part))
             && one_of(&self.args0, |name| subject.argv().first().is_some_and(|argv0| argv0.as_bytes() == name.as_bytes()))
             && one_of(&self.args, |start| subject.argv().iter().skip(1).any(|arg| arg.as_bytes().starts_with(start.as_bytes())))
-            && one_of(&self.script, |part| subject.scripts().iter().any(|script| contains(script.as_bytes(), part)))
+            && one_of(&self.script, |part| subject.script().is_some_and(|script| self.leads_to(script, part, subject)))
+    }
+
+    fn leads_to(&self, script: &Raw, part: &str, subject: &dyn Subject) -> bool {
+        contains(script.as_bytes(), part)
+            || (self.link.iter().any(|name| name.as_bytes() == base(script.as_bytes()))
+                && subject.link().is_some_and(|target| contains(target.as_bytes(), part)))
     }
 }
 
@@ -243,7 +253,8 @@ mod tests {
         path: &'static str,
         comm: &'static str,
         argv: Vec<Raw>,
-        scripts: Vec<Raw>,
+        script: Option<Raw>,
+        link: Option<Raw>,
     }
 
     impl Subject for Made {
@@ -256,8 +267,11 @@ mod tests {
         fn argv(&self) -> &[Raw] {
             &self.argv
         }
-        fn scripts(&self) -> &[Raw] {
-            &self.scripts
+        fn script(&self) -> Option<&Raw> {
+            self.script.as_ref()
+        }
+        fn link(&self) -> Option<&Raw> {
+            self.link.as_ref()
         }
     }
 
@@ -266,7 +280,8 @@ mod tests {
             path,
             comm,
             argv: argv.iter().map(|arg| Raw::from(*arg)).collect(),
-            scripts: scripts.iter().map(|script| Raw::from(*script)).collect(),
+            script: scripts.first().map(|script| Raw::from(*script)),
+            link: scripts.get(1).map(|link| Raw::from(*link)),
         };
         Catalog::builtin().fit(&made).map(|fits| (fits.agent.id.clone(), fits.role))
     }
@@ -319,6 +334,7 @@ mod tests {
     fn a_script_counts_by_its_path_and_only_under_its_interpreter() {
         let gemini = "/usr/lib/node_modules/@google/gemini-cli/bundle/gemini.js";
         assert_eq!(fit("/usr/bin/node", "node", &[], &["/usr/bin/gemini", gemini]), is("gemini-cli", Role::Client));
+        assert_eq!(fit("/usr/bin/node", "node", &[], &["/usr/bin/tool", gemini]), None, "only links that packages make are followed");
         assert_eq!(fit("/usr/bin/sleep", "gemini", &["node", gemini], &[gemini]), None);
         assert_eq!(fit("/usr/bin/python3.11", "aider", &[], &["/home/u/.local/bin/aider"]), is("aider", Role::Client));
         assert_eq!(fit("/usr/bin/node", "claude", &["claude"], &[]), is("claude-code", Role::Client));

@@ -60,8 +60,11 @@ fn attach(processes: &mut [AgentProcess], registration: Registration) {
 fn assemble(recogniser: &Recogniser<'_>, stat: Stat, exe: Fact<Exe>, look: Look, seen: Seen) -> AgentProcess {
     let identity = look.identity.ok().flatten();
     let host = recogniser.host();
-    let asked = seen.agent == opencode::ID && seen.known_by == KnownBy::Program;
-    let generation = asked.then(|| recogniser.generation(&host.process(stat.pid)).ok().flatten()).flatten();
+    let is_opencode = seen.agent == opencode::ID && seen.known_by == KnownBy::Program;
+    let generation = is_opencode.then(|| recogniser.generation(&host.process(stat.pid)).ok().flatten()).flatten();
+    let serves = matches!(seen.role, Role::Daemon | Role::Client | Role::Multiplexer);
+    let asked = look.listeners.or_else(|| serves.then(|| recogniser.listeners(&host.process(stat.pid))));
+    let listeners = asked.unwrap_or_else(|| Ok(Vec::new()));
     let product_version = identity.and_then(|identity| identity.version);
     let evidence = evidence(host, &stat, &exe, &seen, product_version.as_deref(), generation);
     AgentProcess {
@@ -74,7 +77,7 @@ fn assemble(recogniser: &Recogniser<'_>, stat: Stat, exe: Fact<Exe>, look: Look,
         exe,
         session_id: seen.session_id,
         parent: seen.parent,
-        listeners: look.listeners,
+        listeners,
         registration: None,
         known_by: seen.known_by,
         evidence,
@@ -198,10 +201,13 @@ mod tests {
         Process { exe: "/opt/opencode", argv: &["opencode", "serve"], environ: &["OPENCODE_PID=7"], ..made.process(20, 1) }.write();
         Process { environ: &["OPENCODE_PID=20", "OPENCODE=1"], start: 1_001, ..made.process(30, 20) }.write();
         Process { environ: &["OPENCODE_PID=7"], start: 1_001, ..made.process(31, 20) }.write();
+        // An MCP server: 1.x has its markers in its own environment, and so hands them on to whatever it starts.
+        Process { environ: &["OPENCODE_PID=20", "OPENCODE=1"], start: 1_001, session: 20, ..made.process(32, 20) }.write();
         let expected = [
             is(20, "opencode", Role::Daemon, Mode::Serve),
             is(30, "opencode", Role::Tool, Mode::Shell),
             is(31, "opencode", Role::Other, Mode::Helper),
+            is(32, "opencode", Role::Other, Mode::Helper),
         ];
         assert_eq!(found(&made), expected);
     }

@@ -58,6 +58,18 @@ pub(super) fn program(process: &AgentProcess, name: &str) -> String {
     }
 }
 
+/// Commands that only the process's owner should run: as root, or as anybody else, they would start another's agent.
+pub(super) fn as_owner(host: &Host, process: &AgentProcess, commands: Vec<String>) -> Vec<String> {
+    // Under sudo the commands are pasted into the terminal, not into the tool.
+    let asker = host.terminal().map_or(host.machine().uid, |terminal| terminal.stat.euid);
+    let owner = process.stat.euid;
+    if asker == owner {
+        return commands;
+    }
+    let name = host.user_name(owner).unwrap_or_else(|| format!("uid {owner}"));
+    std::iter::once(format!("as {name}, from the terminal whose environment it shall have:")).chain(commands).collect()
+}
+
 /// The finding that the program file was removed or replaced.
 pub(super) fn deleted_exe(host: &Host, process: &AgentProcess, restart: Vec<String>) -> Option<Finding> {
     let exe = process.exe.as_ref().ok().filter(|exe| exe.deleted)?;

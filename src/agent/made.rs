@@ -24,7 +24,7 @@ pub(super) fn opencode_v2() -> Vec<u8> {
 }
 
 fn with_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
-    let mut file = made_elf(&[(".rodata", b"bun")]);
+    let mut file = made_elf(&[(".rodata", b"bun"), (".data", &vec![0; 5 << 20])]);
     file.extend_from_slice(&made_payload(arguments, sources));
     file
 }

@@ -34,7 +34,7 @@ struct Marker {
     proves: Generation,
 }
 
-/// In order: the first string found decides. Counts in `reference/opencode.md` §6 and measured: `session.environment`
+/// In order: the first string found decides. Counted in the real programs: `session.environment`
 /// stands in 2.0.24 and in neither 1.18.34 nor next-16350; `"--service"` stands in next-16350 and not in 1.18.34.
 const LATER: [Marker; 2] =
     [Marker { text: b"session.environment", proves: Generation::V2 }, Marker { text: b"\"--service\"", proves: Generation::Preview }];
@@ -170,7 +170,8 @@ impl Agent for OpenCode {
     }
 
     fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
-        let program = fix::program(process, "opencode");
+        let name = if process.stat.comm.as_bytes() == b"opencode2" { "opencode2" } else { "opencode" };
+        let program = fix::program(process, name);
         let service = process.mode == Some(Mode::Service);
         match (process.generation, wanted) {
             (_, Fix::Carry(values)) if process.role == Role::Tool => self.tool(process, values),
@@ -187,12 +188,6 @@ impl Agent for OpenCode {
                     "a session opened through the API or with --server uploads nothing; put the whole environment yourself:".to_owned(),
                 );
                 lines.push(put(process, &program));
-                lines
-            }
-            (Some(Generation::V2), Fix::Drop(names)) if service => {
-                let mut lines: Vec<String> = vec![format!("{program} service stop")];
-                // `env -u` keeps what leaked into this terminal from leaking again.
-                lines.push(format!("env{} {program} service start", names.iter().map(|name| format!(" -u {name}")).collect::<String>()));
                 lines
             }
             (_, Fix::Drop(names)) => {
@@ -241,18 +236,14 @@ fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, 
         Ok([Listener::Tcp(address), ..]) => format!(" --hostname {} --port {}", address.ip(), address.port()),
         _ => String::new(),
     };
-    let own = process.stat.euid == host.machine().uid;
+    let again = |commands| fix::as_owner(host, process, commands);
     match process.mode {
         // The service of the preview and of 2.x is started by whoever asks for it, with the asker's environment.
-        Some(Mode::Service) if own => vec![format!("{command} service restart")],
-        Some(Mode::Serve) => vec![format!("kill {pid}"), format!("{command} serve{}", address())],
-        Some(Mode::Web) => vec![format!("kill {pid}"), format!("{command} web{}", address())],
+        Some(Mode::Service) => again(vec![format!("{command} service restart")]),
+        Some(Mode::Serve) => again(vec![format!("kill {pid}"), format!("{command} serve{}", address())]),
+        Some(Mode::Web) => again(vec![format!("kill {pid}"), format!("{command} web{}", address())]),
         Some(Mode::Standalone) => {
             vec![format!("quit the client that it belongs to (pid {}) and start it again from this terminal", process.stat.ppid)]
-        }
-        Some(Mode::Service) => {
-            let user = host.user_name(process.stat.euid).unwrap_or_else(|| process.stat.euid.to_string());
-            vec![format!("as {user}, from the terminal whose environment it shall have: {command} service restart")]
         }
         _ => vec![format!("quit it (pid {pid}) and start it again from this terminal")],
     }
@@ -261,6 +252,8 @@ fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, 
 #[cfg(test)]
 mod tests {
     use super::super::bun::{made_payload, payload};
+    use super::super::discover;
+    use super::super::made::{Made, Process, opencode_preview, opencode_v1, opencode_v2};
     use super::super::program::{made_elf, sections};
     use super::*;
 
@@ -327,6 +320,47 @@ mod tests {
         assert_eq!(facts("--user-agent=opencode-grok/1.0.0 --", &["OPENCODE_PID"]), None, "a fork is another product");
         assert_eq!(facts("--", &["process.env.OPENCODE_PID"]), Some((None, Some(Generation::V1))));
         assert_eq!(facts("--", &["another program"]), None);
+    }
+
+    /// The lines for a process of this program, started so.
+    fn lines(program: Vec<u8>, argv: &'static [&'static str], wanted: &Fix<'_>) -> Vec<String> {
+        let mut made = Made::new();
+        made.tcp(4096, 500);
+        made.program("/opt/opencode", &program);
+        Process { exe: "/opt/opencode", argv, fds: &["socket:[500]"], ..made.process(20, 1) }.write();
+        let host = made.host();
+        let processes = discover(&host).unwrap();
+        let root = made.at("/").display().to_string();
+        OpenCode.fix(&host, &processes[0], wanted).into_iter().map(|line| line.replace(&root, "/")).collect()
+    }
+
+    const DISPLAY: Fix<'_> = Fix::Carry(&[("DISPLAY", b"localhost:11.0")]);
+
+    #[test]
+    fn each_generation_has_the_remedy_that_its_commands_allow() {
+        assert_eq!(
+            lines(opencode_v1(), &["opencode", "serve"], &DISPLAY),
+            ["kill 20", "DISPLAY=localhost:11.0 /opt/opencode serve --hostname 127.0.0.1 --port 4096"]
+        );
+        // The preview knows no `service set env`.
+        assert_eq!(
+            lines(opencode_preview(), &["opencode2", "serve", "--service"], &DISPLAY),
+            ["DISPLAY=localhost:11.0 /opt/opencode service restart"]
+        );
+        assert_eq!(
+            lines(opencode_v2(), &["opencode", "serve", "--service"], &DISPLAY),
+            [
+                "reopen the session from this terminal: OpenCode uploads the terminal's environment with it",
+                "/opt/opencode service set env DISPLAY localhost:11.0",
+                "/opt/opencode service restart",
+                "a session opened through the API or with --server uploads nothing; put the whole environment yourself:",
+                "/opt/opencode api put /api/session/SESSION_ID/environment --data \"$(jq -n '{variables: env}')\"",
+            ]
+        );
+        assert_eq!(
+            lines(opencode_v1(), &["opencode", "web"], &Fix::Drop(&["CLAUDECODE"])),
+            ["unset CLAUDECODE", "kill 20", "/opt/opencode web --hostname 127.0.0.1 --port 4096"]
+        );
     }
 
     #[test]

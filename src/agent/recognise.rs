@@ -1,12 +1,11 @@
 //! One process: is it an agent's, and in which mode.
 //!
-//! The file that a process runs is looked into once a file, not once a process: for most files that is one read of
-//! the ELF header, the section table and the last 4 KB. What is learned is a fact of the process (`identity`), so a
+//! The file that a process runs is looked into once a file, not once a process, and only where it is large: the ELF
+//! header, the section table, the last 4 KB, the first 512 KB of constants. What is learned is a fact of the process (`identity`), so a
 //! snapshot, which holds no programs, has the same answer.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::catalog::{Catalog, Subject};
 use super::program::{Program, ReadAt, sections};
 use super::{Generation, KnownBy, Listener, Mode, Role, bun, opencode, zeroclaw};
-use crate::host::{Exe, Fact, Host, Pid, Proc, ProgramKey, Raw, Stat, Unknown, View, deadline};
+use crate::host::{Exe, Fact, Host, Pid, Proc, ProgramKey, Raw, Stat, Unknown, View};
 
 /// What a process is by its program and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,13 +36,14 @@ pub struct Look {
     /// What it is; nothing where it is no agent's by its own program. Unknown where its program could not be
     /// looked into and its name is no agent's either.
     pub identity: Fact<Option<Identity>>,
-    /// Where it serves others. Not looked for, and empty, where it is no agent's.
-    pub listeners: Fact<Vec<Listener>>,
+    /// Where it serves others, if its role depends on that. The kernel takes milliseconds to list its TCP sockets,
+    /// which a list of processes need not spend on a daemon that says what it is.
+    pub listeners: Option<Fact<Vec<Listener>>>,
 }
 
 impl Look {
     /// Of a process that is no agent's.
-    pub const NOTHING: Look = Look { identity: Ok(None), listeners: Ok(Vec::new()) };
+    pub const NOTHING: Look = Look { identity: Ok(None), listeners: None };
 }
 
 /// The markers of one agent in an environment.
@@ -69,12 +69,12 @@ pub(super) struct ProgramFacts {
 #[derive(Debug)]
 enum Kind {
     Agent(ProgramFacts),
-    /// Large enough to be ZeroClaw, and not seen to be.
-    Large,
+    /// It could be ZeroClaw, and was not seen to be.
+    Unknown,
     Other,
 }
 
-/// ZeroClaw and OpenCode are larger by far; most programs of a system are smaller.
+/// Smaller programs are not looked into: Bun alone has 90 MB, and most programs of a system have less than this.
 const LARGE: u64 = 4 << 20;
 
 /// What is found out once a program file.
@@ -125,22 +125,20 @@ impl<'h> Recogniser<'h> {
             Ok(None) => return Look::NOTHING,
             Ok(Some(identity)) => identity,
         };
-        let listeners = if identity.role == Role::Other { Ok(Vec::new()) } else { self.listeners(process) };
-        let listens = listeners.as_ref().is_ok_and(|listeners| !listeners.is_empty());
-        let role = role(&identity, listens);
+        // What the catalogue says holds; a program that may serve from any mode is asked whether it does.
+        let depends = identity.role == Role::Client && identity.known_by != KnownBy::Signature;
+        let listeners = depends.then(|| self.listeners(process));
+        let listens = matches!(&listeners, Some(Ok(listeners)) if !listeners.is_empty());
+        let role = match identity.mode {
+            Some(mode) if depends => role_of(&identity.agent, mode, listens),
+            _ => identity.role,
+        };
         Look { identity: Ok(Some(Identity { role, ..identity })), listeners }
     }
 
     fn identify(&self, process: &Proc<'_>, stat: &Stat, exe: &Fact<Exe>) -> Fact<Option<Identity>> {
         let exe = exe.as_ref().map_err(Clone::clone)?;
-        let key = process.program_key()?;
-        let entry = self.programs.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
-        let kind = entry.get_or_init(|| self.examine(process.pid(), key));
-        let facts = match kind.as_ref().map_err(Clone::clone)? {
-            Kind::Agent(facts) => Some((facts.clone(), KnownBy::Program)),
-            Kind::Large if self.owns_daemon_socket(process) => self.by_files(process),
-            Kind::Large | Kind::Other => None,
-        };
+        let facts = self.by_program(process, process.program_key()?)?;
         if let Some((facts, known_by)) = facts {
             let argv = argv(process);
             let mode = mode(&facts.agent, facts.client, &argv);
@@ -149,7 +147,7 @@ impl<'h> Recogniser<'h> {
             let role = role_of(&agent, mode, false);
             return Ok(Some(Identity { agent, role, mode: Some(mode), version, known_by }));
         }
-        let subject = Seen { process, host: self.host, stat, exe, argv: OnceCell::new(), scripts: OnceCell::new() };
+        let subject = Seen { process, host: self.host, stat, exe, argv: OnceCell::new(), script: OnceCell::new(), link: OnceCell::new() };
         Ok(self.catalog.fit(&subject).map(|fits| Identity {
             agent: fits.agent.id.clone(),
             role: fits.role,
@@ -159,10 +157,17 @@ impl<'h> Recogniser<'h> {
         }))
     }
 
-    fn examine(&self, pid: Pid, key: ProgramKey) -> Fact<Kind> {
-        let file = Program::new(self.host.open_program(pid)?)?;
-        // The pages of a program on a dead mount do not come: this too has a deadline.
-        deadline::ask(Path::new("/proc"), move || Ok(kind_of(&file, key.bytes >= LARGE)?))
+    fn by_program(&self, process: &Proc<'_>, key: ProgramKey) -> Fact<Option<(ProgramFacts, KnownBy)>> {
+        if key.bytes < LARGE {
+            return Ok(None);
+        }
+        let entry = self.programs.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let kind = entry.get_or_init(|| self.host.read_program(process.pid(), |file| Ok(kind_of(&Program::new(file)?)?)));
+        Ok(match kind.as_ref().map_err(Clone::clone)? {
+            Kind::Agent(facts) => Some((facts.clone(), KnownBy::Program)),
+            Kind::Unknown if self.owns_daemon_socket(process) => self.by_files(process),
+            Kind::Unknown | Kind::Other => None,
+        })
     }
 
     /// The product's line, for a process known as OpenCode by its program.
@@ -173,8 +178,8 @@ impl<'h> Recogniser<'h> {
             let key = process.program_key()?;
             let entry = self.generations.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
             let read = || {
-                let file = Program::new(self.host.open_program(process.pid())?)?;
-                deadline::ask(Path::new("/proc"), move || {
+                self.host.read_program(process.pid(), |file| {
+                    let file = Program::new(file)?;
                     let sections = sections(&file)?.unwrap_or_default();
                     let payload = bun::payload(&file, &sections)?;
                     Ok(payload.map(|payload| opencode::generation(&file, &payload)).transpose()?.flatten())
@@ -197,11 +202,10 @@ impl<'h> Recogniser<'h> {
 
     /// A large program that owns a `daemon.sock`: searched through, and known by its open files where that fails.
     fn by_files(&self, process: &Proc<'_>) -> Option<(ProgramFacts, KnownBy)> {
-        let found = self.host.open_program(process.pid()).and_then(|file| Ok(Program::new(file)?)).and_then(|file| {
-            deadline::ask(Path::new("/proc"), move || {
-                let constants = sections(&file)?.and_then(|sections| sections.rodata);
-                Ok(constants.map(|range| zeroclaw::program(&file, range)).transpose()?.flatten())
-            })
+        let found = self.host.read_program(process.pid(), |file| {
+            let file = Program::new(file)?;
+            let constants = sections(&file)?.and_then(|sections| sections.rodata);
+            Ok(constants.map(|range| zeroclaw::program(&file, range)).transpose()?.flatten())
         });
         if let Ok(Some(facts)) = found {
             return Some((facts, KnownBy::Program));
@@ -225,7 +229,11 @@ impl<'h> Recogniser<'h> {
         Some(Identity { agent: entry.id.clone(), role, mode: Some(mode), version: None, known_by })
     }
 
-    fn listeners(&self, process: &Proc<'_>) -> Fact<Vec<Listener>> {
+    /// Where a process serves others.
+    ///
+    /// # Errors
+    /// When its open files or the socket tables cannot be read.
+    pub fn listeners(&self, process: &Proc<'_>) -> Fact<Vec<Listener>> {
         let inodes: HashSet<u64> = process.fds()?.iter().filter_map(crate::host::Fd::socket_inode).collect();
         if inodes.is_empty() {
             return Ok(Vec::new());
@@ -275,14 +283,14 @@ impl<'h> Recogniser<'h> {
     }
 }
 
-fn kind_of(file: &dyn ReadAt, large: bool) -> std::io::Result<Kind> {
+fn kind_of(file: &dyn ReadAt) -> std::io::Result<Kind> {
     let Some(sections) = sections(file)? else { return Ok(Kind::Other) };
     if let Some(payload) = bun::payload(file, &sections)? {
         return Ok(opencode::program(file, &payload)?.map_or(Kind::Other, Kind::Agent));
     }
-    let Some(constants) = sections.rodata.filter(|_| large) else { return Ok(Kind::Other) };
+    let Some(constants) = sections.rodata else { return Ok(Kind::Other) };
     let glance = constants.start..constants.end.min(constants.start + zeroclaw::GLANCE);
-    Ok(zeroclaw::program(file, glance)?.map_or(Kind::Large, Kind::Agent))
+    Ok(zeroclaw::program(file, glance)?.map_or(Kind::Unknown, Kind::Agent))
 }
 
 fn argv(process: &Proc<'_>) -> Vec<Raw> {
@@ -297,14 +305,6 @@ fn role_of(agent: &str, mode: Mode, listens: bool) -> Role {
     if agent == zeroclaw::ID { zeroclaw::role(mode, listens) } else { opencode::role(mode, listens) }
 }
 
-/// The role that the listeners of a process leave it with.
-fn role(identity: &Identity, listens: bool) -> Role {
-    match (&identity.known_by, identity.mode) {
-        (KnownBy::Signature, _) | (_, None) => identity.role,
-        (_, Some(mode)) => role_of(&identity.agent, mode, listens),
-    }
-}
-
 /// A process as the catalogue's rows see it.
 struct Seen<'a> {
     process: &'a Proc<'a>,
@@ -312,7 +312,8 @@ struct Seen<'a> {
     stat: &'a Stat,
     exe: &'a Exe,
     argv: OnceCell<Vec<Raw>>,
-    scripts: OnceCell<Vec<Raw>>,
+    script: OnceCell<Option<Raw>>,
+    link: OnceCell<Option<Raw>>,
 }
 
 impl Subject for Seen<'_> {
@@ -328,19 +329,21 @@ impl Subject for Seen<'_> {
         self.argv.get_or_init(|| argv(self.process))
     }
 
-    fn scripts(&self) -> &[Raw] {
-        self.scripts.get_or_init(|| {
-            let Some(script) = script(self.argv()) else { return Vec::new() };
-            let path = if script.as_bytes().starts_with(b"/") {
-                script.clone()
-            } else {
-                let Ok(cwd) = self.process.cwd() else { return vec![script] };
-                Raw([cwd.as_bytes(), b"/", script.as_bytes()].concat())
-            };
-            // Package managers put a symbolic link on PATH; the package's name is in its target.
-            let link = self.process.view().and_then(|view| self.host.path(view, path.as_bytes())).ok().and_then(|fact| fact.link);
-            std::iter::once(path).chain(link).collect()
-        })
+    fn script(&self) -> Option<&Raw> {
+        let find = || {
+            let script = script(self.argv())?;
+            if script.as_bytes().starts_with(b"/") {
+                return Some(script);
+            }
+            let cwd = self.process.cwd().ok()?;
+            Some(Raw([cwd.as_bytes(), b"/", script.as_bytes()].concat()))
+        };
+        self.script.get_or_init(find).as_ref()
+    }
+
+    fn link(&self) -> Option<&Raw> {
+        let find = || self.host.path(self.process.view().ok()?, self.script()?.as_bytes()).ok()?.link;
+        self.link.get_or_init(find).as_ref()
     }
 }
 

@@ -97,12 +97,14 @@ impl Recogniser<'_> {
 
     /// Whether the marker was laid on by this ancestor, and did not come with the ancestor's own environment.
     fn is_of(&self, mark: &Mark, stat: &Stat, ancestor: &Stat) -> bool {
+        // Tools run in a session of their own (setsid); helpers stay in the daemon's. OpenCode 1.x sets its markers in
+        // its own environment, so that an MCP server or a language server of it carries them all.
+        let own_session = stat.session != ancestor.session;
         if let Some(daemon) = mark.daemon {
-            return daemon == ancestor.pid;
+            return daemon == ancestor.pid && own_session;
         }
-        // Tools run in a session of their own (setsid); helpers stay in the daemon's.
         let leaked = || self.marks_now(ancestor).is_ok_and(|marks| marks.contains(mark));
-        stat.session != ancestor.session || !leaked()
+        own_session || !leaked()
     }
 
     fn marks_now(&self, stat: &Stat) -> Fact<Vec<Mark>> {

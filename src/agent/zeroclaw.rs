@@ -24,9 +24,9 @@ pub struct ZeroClaw;
 /// Id in the catalogue.
 pub(super) const ID: &str = "zeroclaw";
 
-/// How far into the constants a program without any other sign of ZeroClaw is searched: both have their first
-/// location within 5 KB.
-pub(super) const GLANCE: u64 = 2 << 20;
+/// How far into the constants a program without any other sign of ZeroClaw is searched: the eighth location stands
+/// 17 KB into zeroclaw's and 39 KB into zerocode's.
+pub(super) const GLANCE: u64 = 512 << 10;
 
 /// As many source paths make a program the crate's own, rather than one that mentions it.
 const ENOUGH: usize = 8;
@@ -227,7 +227,7 @@ fn pass_through(host: &Host, process: &AgentProcess, values: &[(&str, &[u8])]) -
 fn restart(host: &Host, process: &AgentProcess) -> Vec<String> {
     let program = fix::program(process, "zeroclaw");
     let dir = config_of(host, process).map_or_else(String::new, |dir| format!(" --config-dir {}", fix::quote(dir.as_bytes())));
-    vec![format!("kill {}", process.stat.pid), format!("{program} daemon{dir}")]
+    fix::as_owner(host, process, vec![format!("kill {}", process.stat.pid), format!("{program} daemon{dir}")])
 }
 
 #[cfg(test)]

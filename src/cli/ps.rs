@@ -46,7 +46,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
             differs: false,
         };
         start.finish(&mut head);
-        return start.printer.rows(start.host.machine(), &head, report.data.processes);
+        return start.printer.rows(start.host.machine(), &head, &report.data.processes);
     }
     start.print(report, |report| page(report, &query, start.host.hiding().is_some()))
 }
@@ -87,7 +87,7 @@ fn page(report: &Report<Data>, query: &roster::Query, hidden: bool) -> Page {
         cells.push(Text::plain(&row.comm));
         cells.push(born(row));
         if query.names {
-            let names = row.names.iter().flatten().map(|name| name.human()).collect::<Vec<_>>();
+            let names = row.names.iter().flat_map(roster::Names::iter).map(|name| name.human()).collect::<Vec<_>>();
             cells.push(Text::plain(names.join(" ")));
         }
         cells

@@ -143,9 +143,12 @@ pub fn examine(
         }
         let subject = Subject::process(host, Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent.clone()));
         not_permitted |= subject.environ.as_ref().err() == Some(&Unknown::NotPermitted);
-        let (daemon, found) = daemon(host, redactor, agent, &subject, terminal, &points, connect);
-        daemons.push(daemon);
+        let (mut daemon, found) = daemon(host, redactor, agent, &subject, terminal, &points, connect);
         findings.extend(found);
+        let (children, found) = inheritance::children(host, redactor, &subject, &agents);
+        daemon.children = children;
+        findings.extend(found);
+        daemons.push(daemon);
     }
     let data = Data {
         terminal: terminal.data(host),
@@ -203,7 +206,8 @@ fn daemon(
     match &subject.environ {
         Err(reason) => {
             daemon.unreadable = Some(reason.to_string());
-            let message = format!("its environment could not be read: {reason}. Nothing is known of it, neither dead nor fine");
+            let by_name = if agent.is_certain() { "" } else { "; what it is, is known by its name alone" };
+            let message = format!("its environment could not be read: {reason}. Nothing is known of it, neither dead nor fine{by_name}");
             let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
                 .evidence([carrier.saw(&subject.source, reason.to_string())]);
             findings.push(match reason {
@@ -227,9 +231,6 @@ fn daemon(
             findings.extend(service::needs(subject, &carrier, &daemon.needs));
         }
     }
-    let (children, found) = inheritance::children(host, redactor, subject);
-    daemon.children = children;
-    findings.extend(found);
     findings.extend(service::unit_and_linger(host, redactor, subject));
     (daemon, findings)
 }

@@ -32,7 +32,6 @@ pub struct Data {
     /// Its environment in the block's own order, duplicates kept.
     pub environment: Vec<Variable>,
     /// What its systemd unit declares beside what it has.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unit_environment: Vec<UnitRow>,
 }
 
@@ -163,7 +162,7 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
         Err(reason) => {
             report.not_permitted = *reason == Unknown::NotPermitted;
             let message = format!("the environment of {} could not be read: {reason}", subject.label);
-            let fix = "ask as its user or as root: sudo whoseenv show …".to_owned();
+            let fix = format!("ask as its user or as root: sudo whoseenv show {}", subject.reference);
             let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
                 .evidence([carrier.saw(&subject.source, reason.to_string())]);
             report.findings.push(if report.not_permitted { finding.fix([fix]) } else { finding });

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 
 use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
@@ -60,10 +61,53 @@ pub struct Row {
     pub birth: Birth,
     /// Names of its variables, in the block's order (`--names`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<Name>>,
+    #[schemars(with = "Option<Vec<Name>>")]
+    pub names: Option<Names>,
     /// Why its environment could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+}
+
+/// Names of variables, packed: thousands of processes have some fifty each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(Vec<u8>);
+
+impl Names {
+    fn of<'a>(names: impl Iterator<Item = &'a [u8]> + Clone) -> Names {
+        let mut packed = Vec::with_capacity(names.clone().map(|name| name.len() + 1).sum());
+        for name in names {
+            packed.extend_from_slice(name);
+            packed.push(0);
+        }
+        Names(packed)
+    }
+
+    /// One by one. No name holds a NUL: it ends the entry.
+    pub fn iter(&self) -> impl Iterator<Item = Name> {
+        self.parts().map(Name::of)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.strip_suffix(b"\0").into_iter().flat_map(|packed| packed.split(|&byte| byte == 0))
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// As [`Name`] is written, without a copy.
+        #[derive(Serialize)]
+        struct Plain<'a> {
+            name: &'a str,
+        }
+        let mut list = serializer.serialize_seq(None)?;
+        for part in self.parts() {
+            match std::str::from_utf8(part) {
+                Ok(name) => list.serialize_element(&Plain { name })?,
+                Err(_) => list.serialize_element(&Name::of(part))?,
+            }
+        }
+        list.end()
+    }
 }
 
 /// What to list.
@@ -142,13 +186,13 @@ fn row(host: &Host, stat: Stat, look: Look, exe: &Fact<Exe>, seen: Option<Seen>,
 /// What the environment and the control groups of a process tell.
 struct Born {
     birth: Birth,
-    names: Option<Vec<Name>>,
+    names: Option<Names>,
     unreadable: Option<String>,
 }
 
 fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
-        return Born { birth: Birth::default(), names: names.then(Vec::new), unreadable: None };
+        return Born { birth: Birth::default(), names: names.then(Names::default), unreadable: None };
     }
     let read = if host.reads_blocks() {
         process.environ_block(|block| {
@@ -158,7 +202,7 @@ fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names
     } else {
         process.environ().map(|environ: Environ| {
             let named = environ.entries.iter().filter(|entry| entry.value.is_some()).map(|entry| entry.name.as_bytes());
-            let listed = names.then(|| named.filter_map(|name| listed_name(redactor, name)).collect());
+            let listed = names.then(|| Names::of(named.filter(|name| is_listed(redactor, name))));
             (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
@@ -171,12 +215,12 @@ fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names
     }
 }
 
-fn names_in(redactor: &Redactor, block: &[u8]) -> Vec<Name> {
-    let named = |part: &[u8]| listed_name(redactor, &part[..memchr::memchr(b'=', part)?]);
-    block.split(|&byte| byte == 0).filter_map(named).collect()
+fn names_in(redactor: &Redactor, block: &[u8]) -> Names {
+    let named = block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..memchr::memchr(b'=', part)?]));
+    Names::of(named.filter(|name| is_listed(redactor, name)))
 }
 
-/// A name that may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
-fn listed_name(redactor: &Redactor, name: &[u8]) -> Option<Name> {
-    (!name.is_empty() && redactor.name(name).is_ok()).then(|| Name::of(name))
+/// Whether a name may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
+fn is_listed(redactor: &Redactor, name: &[u8]) -> bool {
+    !name.is_empty() && redactor.name(name).is_ok()
 }

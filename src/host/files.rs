@@ -3,10 +3,12 @@
 //! Every question has a deadline, is asked in the view of the process concerned, and opens only regular
 //! files: a FIFO's writer must not be woken, a device not read.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use serde::de::DeserializeOwned;
@@ -87,19 +89,24 @@ const SMALL: usize = 1 << 20;
 impl Host {
     /// What stands at an absolute path, as `view` sees it.
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
-        let place = self.place(view, path);
-        self.fact(&file_of("paths", view), &key_of(path), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || place.stat())
+        self.memos.paths.once(view, path, || {
+            let place = self.place(view, path);
+            self.fact(&file_of("paths", view), &key_of(path), || {
+                let place = place?;
+                deadline::ask(&place.shown(), move || place.stat())
+            })
         })
     }
 
     /// The names in a directory that are programs a user may start, sorted.
-    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Vec<Raw>> {
-        let place = self.place(view, dir);
-        self.fact(&file_of("listings", view), &key_of(dir), || {
-            let place = place?;
-            deadline::ask(&place.shown(), move || place.programs())
+    pub fn programs(&self, view: View, dir: &[u8]) -> Fact<Arc<Vec<Raw>>> {
+        self.memos.programs.once(view, dir, || {
+            let place = self.place(view, dir);
+            let listed = self.fact(&file_of("listings", view), &key_of(dir), || {
+                let place = place?;
+                deadline::ask(&place.shown(), move || place.programs())
+            });
+            listed.map(Arc::new)
         })
     }
 
@@ -157,9 +164,13 @@ impl Host {
         document.content.map_err(Unknown::Malformed)
     }
 
-    /// Reads a part of a program file, such as its last kilobytes. Live machines only: rooms above keep what they
-    /// derive from it with [`Host::fact`].
-    pub fn open_program(&self, pid: super::Pid) -> Fact<std::fs::File> {
+    /// Hands the program file of a process to `read`, which has until the deadline as well: pages of a program on a
+    /// dead mount do not come. Live machines only: rooms above keep what they derive from it with [`Host::fact`].
+    pub fn read_program<T: Send + 'static>(
+        &self,
+        pid: super::Pid,
+        read: impl FnOnce(std::fs::File) -> Fact<T> + Send + 'static,
+    ) -> Fact<T> {
         let root = self.live_root().ok_or(Unknown::NotCaptured)?.to_owned();
         let path = root.join(format!("proc/{pid}/exe"));
         let shown = path.clone();
@@ -169,7 +180,7 @@ impl Host {
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Unknown::Malformed("the program is no regular file".to_owned()));
             }
-            Ok(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
+            read(rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?.into())
         })
     }
 
@@ -198,6 +209,36 @@ fn read_document<T: Send + 'static>(place: Place, parse: fn(&[u8]) -> Result<T, 
         let length = read_whole(&file, &mut bytes, SMALL)?;
         Ok(Document { content: parse(&bytes[..length]), stat })
     })
+}
+
+/// Answers of one host, each asked for once: many variables name one path, and every PATH the same directories.
+#[derive(Default)]
+pub(super) struct Memos {
+    paths: Memo<PathFact>,
+    programs: Memo<Arc<Vec<Raw>>>,
+}
+
+/// Answers by view and path.
+struct Memo<T>(Mutex<HashMap<Key, Fact<T>>>);
+
+type Key = (View, Vec<u8>);
+
+impl<T> Default for Memo<T> {
+    fn default() -> Memo<T> {
+        Memo(Mutex::default())
+    }
+}
+
+impl<T: Clone> Memo<T> {
+    fn once(&self, view: View, path: &[u8], ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        let key = (view, path.to_vec());
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return known.clone();
+        }
+        // Not asked under the lock: one path that hangs must not keep the others waiting.
+        let fact = ask();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(fact).clone()
+    }
 }
 
 /// What stands at a path that the person named, on the machine that the program runs on.
@@ -353,14 +394,29 @@ pub(super) fn read_small(path: &Path, limit: usize) -> Fact<Vec<u8>> {
 
 /// Reads to the end, or to `limit`, into a buffer that only grows; returns how much of it is filled.
 pub(super) fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    read_until(file, buffer, limit, |read, _| read == 0)
+}
+
+/// The same for a file that the kernel gives in one piece, as it does with those of a process: a read that leaves
+/// room was the last, and the one that would say so is saved.
+pub(super) fn read_block(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize) -> Fact<usize> {
+    read_until(file, buffer, limit, |read, room| read < room)
+}
+
+fn read_until(file: &OwnedFd, buffer: &mut Vec<u8>, limit: usize, last: impl Fn(usize, usize) -> bool) -> Fact<usize> {
     let mut filled = 0;
     loop {
         if buffer.len() - filled < 4096 {
             buffer.resize((buffer.len() * 2).max(16 << 10), 0);
         }
         match rustix::io::read(file, &mut buffer[filled..]) {
-            Ok(0) => return Ok(filled),
-            Ok(read) => filled += read,
+            Ok(read) => {
+                let room = buffer.len() - filled;
+                filled += read;
+                if last(read, room) {
+                    return Ok(filled.min(limit));
+                }
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -4,7 +4,7 @@
 //! through it fails with ESRCH, even if the number has been given to another process since. So facts
 //! read through one handle are of one process, without reading `stat` twice.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
@@ -181,6 +181,7 @@ pub struct Proc<'h> {
     pid: Pid,
     dir: Option<OwnedFd>,
     file: String,
+    stat: OnceCell<Fact<Stat>>,
 }
 
 thread_local! {
@@ -197,7 +198,7 @@ impl<'h> Proc<'h> {
             let path = root.join("proc").join(pid.to_string());
             rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
         });
-        Proc { host, pid, dir, file: format!("processes/{pid}.json") }
+        Proc { host, pid, dir, file: format!("processes/{pid}.json"), stat: OnceCell::new() }
     }
 
     /// The process id.
@@ -210,13 +211,19 @@ impl<'h> Proc<'h> {
         self.host.fact(&self.file, key, read)
     }
 
-    /// `stat`, and the owner.
+    /// `stat`, and the owner; read once a handle.
     pub fn stat(&self) -> Fact<Stat> {
-        self.host.fact(&self.file, "stat", || {
+        let read = || {
             let dir = self.dir()?;
             let euid = rustix::fs::fstat(dir).map_err(|errno| self.lost(errno.into()))?.st_uid;
             self.with("stat", |line| Stat::parse(line, euid).ok_or_else(|| Unknown::Malformed("stat".to_owned())))?
-        })
+        };
+        self.stat.get_or_init(|| self.host.fact(&self.file, "stat", read)).clone()
+    }
+
+    /// What [`Proc::stat`] answered, if it was asked.
+    pub(super) fn into_stat(self) -> Option<Fact<Stat>> {
+        self.stat.into_inner()
     }
 
     /// The environment block at execve.
@@ -332,7 +339,7 @@ impl<'h> Proc<'h> {
             Err(other) => return Err(self.lost(other)),
         };
         let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
-        let value = files::read_whole(&file, &mut buffer, BLOCK_LIMIT).map(|length| read(&buffer[..length]));
+        let value = files::read_block(&file, &mut buffer, BLOCK_LIMIT).map(|length| read(&buffer[..length]));
         // One process with a huge block must not make every later read carry it.
         if buffer.len() <= 1 << 20 {
             BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));

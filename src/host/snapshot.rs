@@ -6,8 +6,11 @@
 //! terminal.json            `self`: the terminal the snapshot was taken from
 //! processes/<pid>.json     stat, environ, cmdline, exe, cwd, cgroup, fds, view, …
 //! net/ours.json            tcp, tcp6, unix; net/<pid>.json for a process in another network namespace
-//! paths/…, listings/…      what stands at a path, which programs a directory holds, by path
+//! paths/…, listings/…      what stands at a path, which programs a directory holds, by path; names/…: all names in it
 //! documents/…              small files as understood, by path: registration files, units, sessions of logind
+//! connect.json             what a thing answered that was opened (--connect)
+//! commands.json            what tmux, systemctl or a login shell printed, where one was named
+//! users.json, pids.json, outlives.json, proc.json   login names, how pids map, what outlives an ssh connection, what /proc hides
 //! ```
 //!
 //! A file is a JSON object of facts; a fact is `{"value": …}` or `{"unknown": {"reason": …}}`. The directory is

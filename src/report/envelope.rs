@@ -90,7 +90,6 @@ pub struct Problem {
     /// What went wrong with what.
     pub message: String,
     /// What to do next, a line each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
     /// The exit code it ends in.
     #[serde(skip)]

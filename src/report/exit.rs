@@ -70,6 +70,41 @@ impl Exit {
         }
     }
 
+    /// What the codes of a command mean, beside 2 (usage), 70 (a bug) and 74 (input or output failed), which every command has.
+    pub fn of_command(command: &str) -> &'static [(Exit, &'static str)] {
+        match command {
+            "doctor" => &[
+                (Exit::Ok, "nothing is wrong at or above --fail-on"),
+                (Exit::Findings, "something is"),
+                (Exit::NotFound, "--pid, --against or --from names what is not there"),
+                (Exit::NotPermitted, "a daemon may not be looked into from this account, and nothing worse was found"),
+                (Exit::Undetermined, "what would decide could not be read"),
+            ],
+            "ps" => &[(Exit::Ok, "the list is printed, also when it is empty"), (Exit::NotFound, "--from names what is not there")],
+            "show" => &[
+                (Exit::Ok, "the process is shown"),
+                (Exit::NotFound, "there is no such process"),
+                (Exit::NotPermitted, "its environment may not be read from this account; the rest is shown"),
+                (Exit::Undetermined, "its environment could not be read"),
+            ],
+            "diff" => &[
+                (Exit::Ok, "the two are equal"),
+                (Exit::Findings, "they differ"),
+                (Exit::NotFound, "one of them is not there"),
+                (Exit::NotPermitted, "one of them may not be read from this account"),
+                (Exit::Undetermined, "some values could not be compared, and no others differ"),
+            ],
+            "owner" => &[
+                (Exit::Ok, "the state is known, whatever it is"),
+                (Exit::NotFound, "the variable is not set, or the target is not there"),
+                (Exit::NotPermitted, "the target's environment may not be read from this account"),
+                (Exit::Undetermined, "the state is unknown"),
+            ],
+            "snapshot" => &[(Exit::Ok, "the snapshot is written"), (Exit::NotFound, "--pid names a process that is not there")],
+            _ => &[(Exit::Ok, "it is written")],
+        }
+    }
+
     /// The first of the two in precedence.
     #[must_use]
     pub fn and(self, other: Exit) -> Exit {

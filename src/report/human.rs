@@ -147,7 +147,7 @@ impl Screen {
 }
 
 fn labelled(head: &str, cell: &Text) -> Text {
-    let mut line = Text::styled(Style::Dim, format!("{} ", head.to_lowercase()));
+    let mut line = Text::styled(Style::Dim, format!("{}: ", head.to_lowercase()));
     line.0.extend(cell.0.iter().cloned());
     line
 }

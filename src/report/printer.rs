@@ -36,7 +36,7 @@ pub enum Colour {
     Never,
 }
 
-/// Changes a JSON value on its way out.
+/// Changes a JSON value before it is printed.
 pub type Rewrite = Box<dyn Fn(&mut Value)>;
 
 /// Where output goes, and how.
@@ -96,16 +96,14 @@ impl Printer {
     }
 
     /// Prints rows as ndjson: a head line, a line a row, a tail line with status and findings.
-    pub fn rows<R: Serialize>(&self, machine: &Machine, report: &Report<()>, rows: impl IntoIterator<Item = R>) -> Exit {
+    pub fn rows<R: Serialize + Sync>(&self, machine: &Machine, report: &Report<()>, rows: &[R]) -> Exit {
         let exit = Exit::of(report, self.fail_on);
         if self.quiet {
             return exit;
         }
         self.print(exit, |out| {
             json::line(&Envelope::<()>::new(report.command, Some(machine), exit), self.rewrite.as_deref(), out)?;
-            for row in rows {
-                json::line(&row, self.rewrite.as_deref(), out)?;
-            }
+            json::lines(rows, self.rewrite.as_deref(), out)?;
             let mut tail = Envelope::<()>::new(report.command, None, exit);
             tail.findings = &report.findings;
             tail.notes = &report.notes;

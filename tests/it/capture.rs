@@ -1,19 +1,32 @@
 //! Captures the machines in fixtures/ from the story, as the ordinary account, with names and addresses replaced.
 //!
-//! `cargo test --test it capture -- --ignored`
+//! `cargo test --test it capture -- --ignored`, which also leaves the screens of README in `target/tmp/screens`.
 
 use std::path::{Path, PathBuf};
 
 use crate::world::Story;
-use crate::world::sshd::Session;
+use crate::world::sshd::{Login, Session, Terminal, X11};
 
 fn capture(asker: &mut Session, daemon: u32, machine: &str) {
     let dir = asker.stdout(&format!("echo $HOME/{machine}")).trim().to_owned();
     let (taken, code) = asker.whoseenv(&["snapshot", &dir, "--pid", &daemon.to_string(), "--anonymize", "--json"]);
     assert_eq!(code, 0, "{taken:#}");
+    for columns in [80, 40] {
+        asker.resize(columns, 70);
+        let program = asker.whoseenv.clone().expect("the program is there");
+        for (name, question) in [("doctor", "doctor"), ("demo", "doctor --demo"), ("diff", "diff opencode"), ("ps", "ps")] {
+            let screen = asker.seen(&format!("{} {question}", program.display()));
+            write(&format!("{machine}-{name}-{columns}.txt"), screen.trim_end());
+        }
+    }
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(machine);
     let _ = std::fs::remove_dir_all(&target);
     copy(Path::new(&dir), &target);
+}
+
+fn write(name: &str, text: &str) {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screens");
+    std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(name), format!("{text}\n"))).expect("a screen can be kept");
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -32,13 +45,17 @@ fn copy(from: &Path, to: &Path) {
 #[test]
 #[ignore = "writes fixtures/"]
 fn the_story_s_machines() {
-    let mut story = need!(Story::new());
+    let mut story = need!(Story::with_terminals(Terminal::Window { columns: 80, rows: 70 }));
     let daemon = story.service.pid();
     capture(&mut story.b, daemon, "foreign");
     story.a_disconnects();
     capture(&mut story.b, daemon, "refused");
     need!(story.c_logs_in());
     capture(&mut story.b, daemon, "demo");
-    let mut stranger = need!(story.stranger());
+    let program = story.world.whoseenv.clone();
+    let owner = need!(story.world.as_root(&mut story.b, &program, &["owner", "DISPLAY", "opencode"]));
+    write("owner-as-root.txt", owner.stdout.trim_end());
+    let login = Login::from(4, &story.world.stranger).x11(X11::Trusted).terminal(Terminal::Window { columns: 80, rows: 70 });
+    let mut stranger = need!(story.world.login(login));
     capture(&mut stranger, daemon, "stranger");
 }

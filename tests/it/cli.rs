@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::run::{Sleeper, ran, run, whoseenv, write};
 
-/// Every top-level key of DESIGN's envelope.
+/// Every top-level key of the envelope.
 const ENVELOPE: [&str; 8] = ["schema", "tool", "host", "privilege", "status", "findings", "notes", "data"];
 
 #[test]
@@ -83,7 +83,7 @@ fn exit_codes_are_the_documented_ones() {
     assert_eq!(run(&["diff", &sleeper.pid()]).code, 1, "differences");
     assert_eq!(run(&["frobnicate"]).code, 2, "usage");
     assert_eq!(run(&["show", "no-such-agent"]).code, 2, "no reference at all");
-    assert_eq!(run(&["show", "4194305"]).code, 3, "no such process");
+    assert_eq!(run(&["show", "4194304"]).code, 3, "no such process");
     assert_eq!(run(&["owner", "NO_SUCH_NAME", &sleeper.pid()]).code, 3, "not set");
     assert_eq!(run(&["--from", "/nonexistent/snapshot", "ps"]).code, 3, "no such snapshot");
     assert_eq!(run(&["--from", "/etc/passwd", "ps"]).code, 74, "not a snapshot");
@@ -94,14 +94,14 @@ fn exit_codes_are_the_documented_ones() {
 
 #[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
-    let human = run(&["show", "4194305"]);
+    let human = run(&["show", "4194304"]);
     assert_eq!(human.stdout, "");
-    assert!(human.stderr.starts_with("whoseenv: there is no process 4194305\n\n"), "{}", human.stderr);
+    assert!(human.stderr.starts_with("whoseenv: there is no process 4194304\n\n"), "{}", human.stderr);
     assert!(human.stderr.contains("whoseenv ps --all"));
-    let json = run(&["show", "4194305", "--json"]);
+    let json = run(&["show", "4194304", "--json"]);
     assert_eq!(json.code, 3);
     let document = json.json();
-    assert_eq!((&document["status"], &document["error"]["message"]), (&json!("not_found"), &json!("there is no process 4194305")));
+    assert_eq!((&document["status"], &document["error"]["message"]), (&json!("not_found"), &json!("there is no process 4194304")));
     let usage = run(&["frobnicate", "--json"]);
     assert_eq!((usage.code, &usage.json()["status"]), (2, &json!("failed")));
 }
@@ -131,7 +131,7 @@ fn quiet_says_nothing_and_the_code_is_the_answer() {
     let sleeper = Sleeper::start(&[("A", "1")]);
     let ran = run(&["diff", &sleeper.pid(), "-q"]);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (1, "", ""));
-    assert_eq!(run(&["show", "4194305", "-q"]).stderr, "");
+    assert_eq!(run(&["show", "4194304", "-q"]).stderr, "");
 }
 
 #[test]
@@ -146,14 +146,20 @@ fn no_colour_without_a_terminal_and_none_against_no_color() {
 #[test]
 fn forty_columns_are_enough() {
     for arguments in [vec!["doctor", "--demo"], vec!["doctor", "--demo", "--verbose"], vec!["ps", "--all"], vec!["show", "1"]] {
+        let document = ran(whoseenv(&arguments).arg("--json")).json();
+        let fixes: Vec<&str> = document["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|finding| finding["fix"].as_array().unwrap())
+            .map(|line| line.as_str().unwrap())
+            .collect();
         for width in [40usize, 80] {
             let ran = ran(whoseenv(&arguments).env("WHOSEENV_WIDTH", width.to_string()));
-            let indent = |line: &str| line.len() - line.trim_start().len();
             for line in ran.stdout.lines() {
                 let columns = unicode_width::UnicodeWidthStr::width(line);
-                // A line to paste stays one line, and stands alone under "what to do".
-                let pasted = indent(line) == 4 && arguments[0] == "doctor";
-                assert!(columns <= width || pasted, "{arguments:?} at {width}: {columns} columns: {line}");
+                // A line to paste stays one line.
+                assert!(columns <= width || fixes.contains(&line.trim()), "{arguments:?} at {width}: {columns} columns: {line}");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::agent::{Fix, Role};
+use crate::agent::{AgentProcess, Fix, Role};
 use crate::env::diff::{self, State};
 use crate::env::{Class, catalog};
 use crate::host::{Environ, Host, Masked, Pid, Value};
@@ -24,7 +24,7 @@ pub struct Child {
     pub pid: Pid,
     /// The kernel's name of it.
     pub comm: String,
-    /// `tool` where the agent started it for a session, else `other`: an MCP server, say.
+    /// `tool` where the agent started it for a session; `other` where it did not: an MCP server, say.
     pub role: Role,
     /// Variables in it that are secrets by name or by shape: no values.
     pub secrets: Vec<Secret>,
@@ -119,19 +119,15 @@ fn leftovers(host: &Host, daemon: &Subject, ours: &Environ, theirs: &Environ, sa
 }
 
 /// The processes below a daemon, each with the secrets that it can read.
-pub fn children(host: &Host, redactor: &Redactor, daemon: &Subject) -> (Vec<Child>, Vec<Finding>) {
+pub fn children(host: &Host, redactor: &Redactor, daemon: &Subject, agents: &[AgentProcess]) -> (Vec<Child>, Vec<Finding>) {
     let (Some(stat), Ok(table)) = (&daemon.stat, host.table()) else { return (Vec::new(), Vec::new()) };
     let mut below: Vec<_> = table.values().filter(|child| child.pid != stat.pid && is_below(table, child.ppid, stat.pid)).collect();
     below.sort_by_key(|child| child.pid);
-    let recogniser = crate::agent::Recogniser::new(host);
     let mut children = Vec::new();
     let mut findings = Vec::new();
     for child in below {
         let process = host.process(child.pid);
-        let marked = recogniser
-            .marks_of(&process)
-            .is_ok_and(|marks| marks.iter().any(|mark| Some(&mark.agent) == daemon.agent.as_ref().map(|agent| &agent.agent)));
-        let role = if marked { Role::Tool } else { Role::Other };
+        let role = agents.iter().find(|agent| agent.stat.pid == child.pid).map_or(Role::Other, |agent| agent.role);
         let (secrets, unreadable) = match process.environ() {
             Ok(environ) => (secrets(redactor, &environ, daemon.environ.as_ref().ok()), None),
             Err(reason) => (Vec::new(), Some(reason.to_string())),

@@ -1,6 +1,6 @@
 //! Variables that name something that lives: in a daemon, in the terminal, and the one against the other.
 
-use crate::agent::Fix;
+use crate::agent::{Fix, quote};
 use crate::env::catalog;
 use crate::env::diff::State as DiffState;
 use crate::host::{Entry, Host, Value};
@@ -16,6 +16,9 @@ use super::Point;
 
 /// Brings a pane's shell up to date with the session layer.
 const RENEW_PANE: &str = "eval \"$(tmux show-environment -s)\"";
+
+/// Where a link to the agent's socket can stand whatever login comes and goes.
+const AGENT_LINK: &str = "~/.ssh/agent.sock";
 
 /// A variable whose value was judged.
 #[derive(Clone, Debug)]
@@ -180,6 +183,18 @@ impl<'p> Trouble<'p> {
         Some((&ours.name, ours.value.clear()?))
     }
 
+    /// What makes the repair outlast the next login: a link that each login points to its own agent. Worth a word
+    /// only where a login took the socket with it.
+    fn lasting(&self, value: &[u8]) -> Vec<String> {
+        if self.topic != Topic::SshAgent || !matches!(self.problem, Problem::Dangling | Problem::Reused) {
+            return Vec::new();
+        }
+        vec![
+            format!("to keep it beyond this login, give it {AGENT_LINK} as SSH_AUTH_SOCK instead, and in each login:"),
+            format!("ln -sfn {} {AGENT_LINK}", quote(value)),
+        ]
+    }
+
     fn finding(&self, daemon: &Subject, terminal: &Subject, renewal: &[String]) -> Finding {
         let Trouble { topic, problem, point, ours } = self;
         let message = match (problem, ours) {
@@ -199,7 +214,7 @@ impl<'p> Trouble<'p> {
         let finding = Finding::new(topic.kind(*problem), outcome, &daemon.label, message).evidence(seen.cloned());
         match (problem, self.offer()) {
             (Problem::Unknown, _) => finding,
-            (_, Some(_)) => finding.fix(renewal.iter().cloned()),
+            (_, Some((_, value))) => finding.fix(renewal.iter().cloned().chain(self.lasting(value))),
             (_, None) => {
                 let first = format!("{} has no live {} to offer: do this from one that has", terminal.label, point.name);
                 finding.fix([first].into_iter().chain(renewal.iter().cloned()))

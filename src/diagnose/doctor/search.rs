@@ -1,10 +1,12 @@
 //! PATH as what it is for: which directories are there, which programs they hold, which one wins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::env::path_list::{self, PathList};
 use crate::host::{Fact, FileKind, Raw, Unknown};
 use crate::origin::Carrier;
 
@@ -61,6 +63,10 @@ pub struct PathReport {
     pub only_daemon: Vec<String>,
     /// Directories that only the terminal's PATH names, in order.
     pub only_terminal: Vec<String>,
+    /// The directories that both name are searched in another order.
+    pub reordered: bool,
+    /// Entries of the daemon's PATH that depend on the working directory: empty or relative ones.
+    pub relative: Vec<String>,
     /// Directories of the daemon's PATH that are not there.
     pub missing: Vec<String>,
     /// Directories of the daemon's PATH that could not be looked at, with the reason.
@@ -89,7 +95,10 @@ pub struct Different {
 pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport> {
     let ours = directories(daemon)?;
     let theirs = directories(terminal).unwrap_or_default();
-    let mut report = PathReport::default();
+    let own = PathList::parse(daemon.environ.bytes("PATH").unwrap_or_default());
+    let empty = std::iter::repeat_n(String::new(), own.empty());
+    let relative = own.relative().into_iter().map(|entry| shown(entry.as_bytes())).chain(empty).collect();
+    let mut report = PathReport { relative, ..PathReport::default() };
     for dir in &ours {
         match daemon.host.path(daemon.view, dir) {
             Ok(fact) if fact.kind == FileKind::Directory => {}
@@ -102,8 +111,11 @@ pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport>
     if ours == theirs && daemon.view == terminal.view {
         return Ok(report);
     }
-    report.only_daemon = ours.iter().filter(|dir| !theirs.contains(dir)).map(|dir| shown(dir)).collect();
-    report.only_terminal = theirs.iter().filter(|dir| !ours.contains(dir)).map(|dir| shown(dir)).collect();
+    let other = PathList::parse(terminal.environ.bytes("PATH").unwrap_or_default());
+    let difference = path_list::diff(&own, &other);
+    report.only_daemon = difference.only_a.iter().map(|dir| shown(dir.as_bytes())).collect();
+    report.only_terminal = difference.only_b.iter().map(|dir| shown(dir.as_bytes())).collect();
+    report.reordered = difference.reordered;
     if !theirs.is_empty() {
         report.different = different(daemon, &ours, terminal, &theirs);
     }
@@ -111,38 +123,49 @@ pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport>
 }
 
 fn different(daemon: &Carrier<'_>, ours: &[Vec<u8>], terminal: &Carrier<'_>, theirs: &[Vec<u8>]) -> Vec<Different> {
-    let (daemon_programs, terminal_programs) = (resolution(daemon, ours), resolution(terminal, theirs));
-    let mut groups = BTreeMap::<(Option<Vec<u8>>, Option<Vec<u8>>), Vec<String>>::new();
-    for (name, theirs) in &terminal_programs {
+    let (ours, theirs) = (places(daemon, ours), places(terminal, theirs));
+    if ours.iter().map(|place| place.identity).eq(theirs.iter().map(|place| place.identity)) {
+        return Vec::new();
+    }
+    let daemon_programs = resolution(&ours);
+    let mut groups = BTreeMap::<(Option<&[u8]>, Option<&[u8]>), Vec<String>>::new();
+    for (name, theirs) in resolution(&theirs) {
         let ours = daemon_programs.get(name);
         if ours.map(|place| place.identity) == Some(theirs.identity) {
             continue;
         }
-        let key = (ours.map(|place| place.dir.clone()), Some(theirs.dir.clone()));
-        groups.entry(key).or_default().push(name.lossy().into_owned());
+        groups.entry((ours.map(|place| place.dir), Some(theirs.dir))).or_default().push(name.lossy().into_owned());
     }
     groups
         .into_iter()
-        .map(|((daemon, terminal), programs)| Different {
-            daemon: daemon.as_deref().map(shown),
-            terminal: terminal.as_deref().map(shown),
-            programs,
+        .map(|((daemon, terminal), mut programs)| {
+            programs.sort_unstable();
+            Different { daemon: daemon.map(shown), terminal: terminal.map(shown), programs }
         })
         .collect()
 }
 
-/// A directory, known by device and inode: `/bin` and `/usr/bin` are one where one links to the other.
-struct Place {
-    dir: Vec<u8>,
+/// A directory and the programs in it. It is known by device and inode: `/bin` and `/usr/bin` are one where one links to
+/// the other.
+struct Place<'a> {
+    dir: &'a [u8],
     identity: (u64, u64),
+    programs: Arc<Vec<Raw>>,
 }
 
-fn resolution(carrier: &Carrier<'_>, dirs: &[Vec<u8>]) -> BTreeMap<Raw, Place> {
-    let mut programs = BTreeMap::new();
-    for dir in dirs {
-        let (Ok(fact), Ok(names)) = (carrier.host.path(carrier.view, dir), carrier.host.programs(carrier.view, dir)) else { continue };
-        for name in names {
-            programs.entry(name).or_insert_with(|| Place { dir: dir.clone(), identity: fact.inode });
+fn places<'a>(carrier: &Carrier<'_>, dirs: &'a [Vec<u8>]) -> Vec<Place<'a>> {
+    let place = |dir: &'a Vec<u8>| {
+        let fact = carrier.host.path(carrier.view, dir).ok()?;
+        Some(Place { dir, identity: fact.inode, programs: carrier.host.programs(carrier.view, dir).ok()? })
+    };
+    dirs.iter().filter_map(place).collect()
+}
+
+fn resolution<'a>(places: &'a [Place<'a>]) -> HashMap<&'a Raw, &'a Place<'a>> {
+    let mut programs = HashMap::new();
+    for place in places {
+        for name in place.programs.iter() {
+            programs.entry(name).or_insert(place);
         }
     }
     programs

@@ -84,10 +84,12 @@ impl Running {
         Process::read(self.pid()).unwrap_or_else(|| panic!("the daemon {} has ended", self.pid()))
     }
 
+    /// A daemon in the middle of a turn waits for its model: not for long.
     pub fn stop(&mut self) {
+        let patience = Duration::from_secs(3);
         match self {
-            Running::Child(child) => child.stop(),
-            Running::Other(other) => other.stop(),
+            Running::Child(child) => child.stop_within(patience),
+            Running::Other(other) => other.stop_within(patience),
         }
     }
 }
@@ -281,8 +283,8 @@ impl ToolChild {
     fn find(daemon: u32, session_id: String, command: &str, asking: Asking) -> ToolChild {
         let seconds = command.split([' ', ';']).nth(1).expect("sleep's argument").to_owned();
         let found = wait_up_to(look::PATIENCE, || {
-            let all = look::processes();
-            let sleep = all.iter().find(|p| p.comm == "sleep" && p.runs() && p.argv() == ["sleep", &seconds])?;
+            let all = look::processes_of(Process::read(daemon)?.uid);
+            let sleep = all.iter().find(|p| p.comm == "sleep" && p.argv() == ["sleep", &seconds])?;
             let shell = all.iter().find(|p| p.pid == sleep.ppid && p.ppid == daemon)?;
             Some((Other::new(shell.pid)?, Other::new(sleep.pid)?))
         });
@@ -433,9 +435,9 @@ impl Client {
     /// Types the command and returns when the program runs.
     pub fn start_in(login: &mut Session, program: &Path, arguments: &[&str]) -> Client {
         login.type_line(&words(program, arguments));
-        let shell = login.shell();
+        let (shell, uid) = (login.shell(), login.account.uid);
         let client = wait_for("the client", || {
-            let process = look::processes().into_iter().find(|p| p.ppid == shell && p.exe().as_deref() == Some(program))?;
+            let process = look::processes_of(uid).into_iter().find(|p| p.ppid == shell && p.exe().as_deref() == Some(program))?;
             Other::new(process.pid)
         });
         Client { client }
@@ -453,7 +455,8 @@ impl Client {
 
     /// Waits for a child of the client's: the server that it starts for itself.
     pub fn child(&self, what: &str, fits: impl Fn(&Process) -> bool) -> Process {
-        wait_for(what, || look::processes().into_iter().find(|p| p.ppid == self.pid() && p.runs() && fits(p)))
+        let uid = Process::read(self.pid()).expect("the client runs").uid;
+        wait_for(what, || look::processes_of(uid).into_iter().find(|p| p.ppid == self.pid() && fits(p)))
     }
 
     pub fn stop(self) {

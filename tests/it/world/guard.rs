@@ -15,6 +15,9 @@ pub fn tied(program: impl AsRef<OsStr>) -> Needed<Command> {
     Ok(command)
 }
 
+/// How long a process may take to tidy up, on a machine that is busy.
+const POLITE: Duration = Duration::from_secs(15);
+
 /// A child of the test.
 #[derive(Debug)]
 pub struct Proc {
@@ -41,11 +44,16 @@ impl Proc {
         self.child.try_wait().expect("the child can be waited for")
     }
 
-    /// SIGTERM, two seconds, SIGKILL; waited for.
+    /// SIGTERM, and SIGKILL for one that does not end; waited for.
     pub fn stop(&mut self) {
+        self.stop_within(POLITE);
+    }
+
+    /// The same with less patience.
+    pub fn stop_within(&mut self, patience: Duration) {
         if self.ended().is_none() {
             signal(self.pid(), rustix::process::Signal::TERM);
-            if wait_up_to(Duration::from_secs(2), || self.ended()).is_none() {
+            if wait_up_to(patience, || self.ended()).is_none() {
                 self.kill();
             }
         }
@@ -82,18 +90,23 @@ impl Other {
         look::runs(self.pid, self.start_ticks)
     }
 
-    /// SIGTERM, two seconds, SIGKILL; returns when it runs no more.
+    /// SIGTERM, and SIGKILL for one that does not end; returns when it runs no more.
     pub fn stop(&self) {
-        for (kill, patience) in [(rustix::process::Signal::TERM, 2), (rustix::process::Signal::KILL, 10)] {
+        self.stop_within(POLITE);
+    }
+
+    /// The same with less patience.
+    pub fn stop_within(&self, patience: Duration) {
+        for (kill, patience) in [(rustix::process::Signal::TERM, patience), (rustix::process::Signal::KILL, look::PATIENCE)] {
             if !self.runs() {
                 return;
             }
             signal(self.pid, kill);
-            if wait_up_to(Duration::from_secs(patience), || (!self.runs()).then_some(())).is_some() {
+            if wait_up_to(patience, || (!self.runs()).then_some(())).is_some() {
                 return;
             }
         }
-        panic!("process {} survives SIGKILL", self.pid);
+        assert!(std::thread::panicking(), "process {} survives SIGKILL", self.pid);
     }
 }
 
@@ -106,13 +119,10 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
 /// Ends every process of an account; only for accounts that are the tests' own, and only under the world's lock.
 pub fn sweep(uid: u32) {
     assert!(uid >= 1000, "uid {uid} is no test account");
-    for kill in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
-        for process in look::processes_of(uid) {
-            signal(process.pid, kill);
-        }
-        let gone = wait_up_to(Duration::from_secs(2), || look::processes_of(uid).is_empty().then_some(()));
-        if gone.is_some() {
-            return;
-        }
-    }
+    // An interactive shell shrugs off SIGTERM, and what these leave in files goes anyway.
+    look::wait_until("the account's processes to end", || {
+        let left = look::processes_of(uid);
+        left.iter().for_each(|process| signal(process.pid, rustix::process::Signal::KILL));
+        left.is_empty()
+    });
 }

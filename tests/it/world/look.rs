@@ -124,16 +124,19 @@ fn nul_separated(path: &str) -> Vec<String> {
 
 /// Every process there is.
 pub fn processes() -> Vec<Process> {
-    std::fs::read_dir("/proc")
-        .expect("/proc is mounted")
-        .flatten()
-        .filter_map(|e| Process::read(e.file_name().to_str()?.parse().ok()?))
-        .collect()
+    pids().into_iter().filter_map(Process::read).collect()
 }
 
-/// The running processes of one account.
+/// The running processes of one account, without a look at anybody else's: a machine may have thousands.
 pub fn processes_of(uid: u32) -> Vec<Process> {
-    processes().into_iter().filter(|p| p.uid == uid && p.runs()).collect()
+    use std::os::unix::fs::MetadataExt;
+    let owned = |pid: &u32| std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|m| m.uid() == uid);
+    pids().into_iter().filter(owned).filter_map(Process::read).filter(Process::runs).collect()
+}
+
+fn pids() -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").expect("/proc is mounted");
+    all.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Is this very process (not a later one with its number) still running?

@@ -415,6 +415,12 @@ impl Session {
         last
     }
 
+    /// `whoseenv` as a person sees it in this login's window.
+    pub fn whoseenv_seen(&mut self, arguments: &[&str]) -> String {
+        let program = self.whoseenv.clone().expect("the world says where whoseenv is");
+        self.seen(&words(&program, arguments))
+    }
+
     /// The cookie that this login has for its display.
     pub fn cookie(&mut self) -> String {
         let number = self.display().trim_start_matches("localhost:").split('.').next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! A machine with people on it, and the story of issue 2.
+//! A machine with people on it, and the story that the tool is for.
 
 use super::accounts::{self, Account};
 use super::daemons::{Opencode, Start, keep_at_home};
