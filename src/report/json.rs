@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use rayon::prelude::*;
 use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use serde_json::Value;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 use crate::redact::terminal::hides;
 
