@@ -364,6 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn a_handle_is_of_one_process_and_never_of_the_next_with_its_number() {
+        let host = Host::live();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = host.process(child.id());
+        let own = process.stat().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for _ in 0..100 {
+            // Whoever has the number now, the handle is not of them.
+            assert_eq!((process.stat(), process.cmdline().map(|_| ())), (Err(Unknown::Gone), Err(Unknown::Gone)), "{own:?}");
+        }
+        assert_eq!((process.environ().map(|_| ()), process.cgroup().map(|_| ())), (Err(Unknown::Gone), Err(Unknown::Gone)));
+    }
+
+    #[test]
     fn ttys_have_the_names_that_ps_gives_them() {
         let tty = |tty_nr| Stat { tty_nr, ..Stat::parse(b"1 (x) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1", 0).unwrap() }.tty();
         assert_eq!(tty(0), None);

@@ -60,17 +60,23 @@ fn text(value: &Value) -> String {
 #[test]
 fn a_thousand_processes_that_come_and_go_are_no_error() {
     let _churn = Puppet::new(&[b"puppet"], &[b"PUPPET=churn"]);
-    let begin = Instant::now();
+    let before = forks();
     for round in 0..100 {
         let mut arguments = vec!["ps", "--all", "--json"];
-        if round % 2 == 0 {
+        if round % 10 == 0 {
             arguments.push("--names");
         }
         let ran = run(&arguments);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "round {round}");
         assert_eq!(envelope(&ran)["status"], "ok");
-        assert!(begin.elapsed() < Duration::from_secs(120), "round {round} after {:?}", begin.elapsed());
     }
+    assert!(forks() - before >= 1_000, "{} processes came and went", forks() - before);
+}
+
+/// How many processes this machine has started since its boot.
+fn forks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    stat.lines().find_map(|line| line.strip_prefix("processes ")).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -226,7 +232,7 @@ fn a_decoy_is_no_agent() {
     let decoy = Puppet::new(&[b"opencode", b"serve", b"--service"], &[b"PUPPET=name:opencode", b"OPENCODE=1"]);
     let document = envelope(&run(&["ps", "--json"]));
     let rows = document["data"]["processes"].as_array().unwrap();
-    assert!(rows.iter().all(|row| row["pid"].as_u64() != decoy.pid().parse().ok()), "{document:#}");
+    assert!(rows.iter().all(|row| row["pid"] != decoy.pid().parse::<u32>().unwrap()), "{document:#}");
 }
 
 #[test]

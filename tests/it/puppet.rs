@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
                 if (i % 2) execve(arguments[0], arguments, variables);
                 _exit(0);
             }
-            usleep(2000);
+            usleep(40000);
         }
     }
     rest();
