@@ -169,17 +169,6 @@ impl Redactor {
         self.rule(name, value).map_or(Ok(()), |rule| Err(self.masked(value, rule)))
     }
 
-    /// Like [`Redactor::value`], for a value that a snapshot may have masked already.
-    ///
-    /// # Errors
-    /// What is told instead of the bytes.
-    pub fn stored<'v>(&self, name: &[u8], value: &'v Value) -> Result<&'v [u8], Masked> {
-        match value {
-            Value::Clear(raw) => self.value(name, raw.as_bytes()).map(|()| raw.as_bytes()),
-            Value::Masked(masked) => Err(masked.clone()),
-        }
-    }
-
     /// Whether an entry without `=` may be shown: it may hold anything, so only on request.
     ///
     /// # Errors

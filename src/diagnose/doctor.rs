@@ -206,7 +206,8 @@ fn daemon(
     match &subject.environ {
         Err(reason) => {
             daemon.unreadable = Some(reason.to_string());
-            let message = format!("its environment could not be read: {reason}. Nothing is known of it, neither dead nor fine");
+            let by_name = if agent.is_certain() { "" } else { "; what it is, is known by its name alone" };
+            let message = format!("its environment could not be read: {reason}. Nothing is known of it, neither dead nor fine{by_name}");
             let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
                 .evidence([carrier.saw(&subject.source, reason.to_string())]);
             findings.push(match reason {

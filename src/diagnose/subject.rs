@@ -13,6 +13,7 @@ use crate::host::files;
 use crate::host::machine::rfc3339;
 use crate::host::snapshot::Captured;
 use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, Value, View};
+use crate::origin::unit::{self, Manager};
 use crate::origin::{Birth, Carrier, birth, tmux};
 use crate::report::{Exit, Problem};
 
@@ -111,7 +112,19 @@ impl Subject {
 
     /// Lines that repair it, where it is an agent's process.
     pub fn fix(&self, host: &Host, fix: &Fix<'_>) -> Vec<String> {
-        self.agent.as_ref().map(|process| agent::agent(&process.agent).fix(host, process, fix)).unwrap_or_default()
+        let Some(process) = &self.agent else { return Vec::new() };
+        match self.own_unit(host, &process.agent) {
+            Some((unit, manager)) => unit_fix(&unit, &manager, fix),
+            None => agent::agent(&process.agent).fix(host, process, fix),
+        }
+    }
+
+    /// The service that was made for this agent, where it runs in one: its manager, not a terminal, starts it anew.
+    /// A daemon that a terminal started may sit in the terminal's own service, so the name has to be the agent's.
+    fn own_unit(&self, host: &Host, agent: &str) -> Option<(String, Manager)> {
+        let home = self.environ.as_ref().ok().and_then(|environ| environ.filled("HOME"));
+        unit::of_process(&host.process(self.stat.as_ref()?.pid), home)
+            .filter(|(unit, _)| unit.ends_with(".service") && unit.contains(agent))
     }
 
     /// The carrier of its values; of none, where the environment could not be read.
@@ -193,6 +206,29 @@ impl Subject {
             notes: Vec::new(),
         }
     }
+}
+
+/// What repairs a service: its manager hands out the environment.
+fn unit_fix(unit: &str, manager: &Manager, fix: &Fix<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    match (fix, manager) {
+        (Fix::Carry(values), Manager::User { .. }) => {
+            let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+            lines.push(format!("systemctl --user import-environment {}", names.join(" ")));
+        }
+        (Fix::Carry(values), Manager::System) => {
+            let words =
+                values.iter().map(|(name, value)| format!("Environment={}", agent::quote(&[name.as_bytes(), b"=", value].concat())));
+            lines.push(format!("systemctl edit {unit}, and under [Service]: {}", words.collect::<Vec<_>>().join(" ")));
+        }
+        (Fix::Drop(names), Manager::User { .. }) => lines.push(format!("systemctl --user unset-environment {}", names.join(" "))),
+        (Fix::Drop(names), Manager::System) => {
+            lines.push(format!("systemctl edit {unit}, and under [Service]: UnsetEnvironment={}", names.join(" ")));
+        }
+        (Fix::Restart, _) => {}
+    }
+    lines.extend(manager.restart(unit));
+    lines
 }
 
 /// Makes a reference into something to look at.
@@ -359,6 +395,17 @@ fn login_shell(environ: Option<&Environ>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_is_repaired_through_its_manager() {
+        let manager = Manager::User { uid: 1000, home: None };
+        let carried: &[(&str, &[u8])] = &[("DISPLAY", b"localhost:11.0")];
+        let lines = unit_fix("zeroclaw.service", &manager, &Fix::Carry(carried));
+        assert_eq!(
+            lines,
+            ["systemctl --user import-environment DISPLAY", "systemctl --user daemon-reload", "systemctl --user restart zeroclaw.service"]
+        );
+    }
 
     #[test]
     fn what_the_manager_quotes_is_unquoted() {

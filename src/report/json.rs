@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use rayon::prelude::*;
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
-use serde_json::{Value, json};
 
 use crate::redact::terminal::hides;
 
-use super::{Envelope, Problem};
+use super::Envelope;
 
 /// Writes characters that a terminal would act on, or not show, as escapes, which mean the same in JSON: documents
 /// are read on terminals too.
@@ -113,14 +113,6 @@ pub fn lines<T: Serialize + Sync>(rows: &[T], rewrite: Option<&dyn Fn(&mut Value
         }
     }
     Ok(())
-}
-
-/// The line that ends an ndjson stream early.
-///
-/// # Errors
-/// Whatever the writer says.
-pub fn broken_line(problem: &Problem, out: &mut dyn Write) -> io::Result<()> {
-    line(&json!({ "error": problem }), None, out)
 }
 
 #[cfg(test)]

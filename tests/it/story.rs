@@ -114,6 +114,8 @@ fn step_3_the_number_is_reused_and_only_root_learns_by_whom() {
     );
     assert!(data.get("owner").is_none_or(|owner| owner.get("connection").is_none()), "{data:#}");
 
+    let (doctor, code) = need!(story.world.ask_as_root(&mut story.b, &["doctor", "--user", USER, "--json"]));
+    assert_eq!((code, &one(&doctor, "display.reused")["outcome"]), (1, &json!("confirmed")));
     let (owner, _) = need!(story.world.ask_as_root(&mut story.b, &["owner", "DISPLAY", "opencode", "--user", USER, "--json"]));
     let c = story.c.as_ref().expect("C is connected").connection();
     assert_eq!((&owner["data"]["liveness"]["state"], &owner["data"]["owner"]["connection"]), (&json!("reused"), &json!(c)));

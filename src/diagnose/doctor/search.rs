@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::env::path_list::{self, PathList};
 use crate::host::{Fact, FileKind, Raw, Unknown};
 use crate::origin::Carrier;
 
@@ -62,6 +63,10 @@ pub struct PathReport {
     pub only_daemon: Vec<String>,
     /// Directories that only the terminal's PATH names, in order.
     pub only_terminal: Vec<String>,
+    /// The directories that both name are searched in another order.
+    pub reordered: bool,
+    /// Entries of the daemon's PATH that depend on the working directory: empty or relative ones.
+    pub relative: Vec<String>,
     /// Directories of the daemon's PATH that are not there.
     pub missing: Vec<String>,
     /// Directories of the daemon's PATH that could not be looked at, with the reason.
@@ -90,7 +95,10 @@ pub struct Different {
 pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport> {
     let ours = directories(daemon)?;
     let theirs = directories(terminal).unwrap_or_default();
-    let mut report = PathReport::default();
+    let own = PathList::parse(daemon.environ.bytes("PATH").unwrap_or_default());
+    let empty = std::iter::repeat_n(String::new(), own.empty());
+    let relative = own.relative().into_iter().map(|entry| shown(entry.as_bytes())).chain(empty).collect();
+    let mut report = PathReport { relative, ..PathReport::default() };
     for dir in &ours {
         match daemon.host.path(daemon.view, dir) {
             Ok(fact) if fact.kind == FileKind::Directory => {}
@@ -103,8 +111,11 @@ pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport>
     if ours == theirs && daemon.view == terminal.view {
         return Ok(report);
     }
-    report.only_daemon = ours.iter().filter(|dir| !theirs.contains(dir)).map(|dir| shown(dir)).collect();
-    report.only_terminal = theirs.iter().filter(|dir| !ours.contains(dir)).map(|dir| shown(dir)).collect();
+    let other = PathList::parse(terminal.environ.bytes("PATH").unwrap_or_default());
+    let difference = path_list::diff(&own, &other);
+    report.only_daemon = difference.only_a.iter().map(|dir| shown(dir.as_bytes())).collect();
+    report.only_terminal = difference.only_b.iter().map(|dir| shown(dir.as_bytes())).collect();
+    report.reordered = difference.reordered;
     if !theirs.is_empty() {
         report.different = different(daemon, &ours, terminal, &theirs);
     }
