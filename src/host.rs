@@ -21,10 +21,11 @@ pub mod terminal;
 pub mod xauth;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rayon::prelude::*;
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,6 +46,7 @@ pub struct Host {
     nets: Mutex<HashMap<Option<Pid>, Arc<Net>>>,
     namespaces: Mutex<HashMap<String, Fact<Vec<u8>>>>,
     memos: files::Memos,
+    proc: OnceLock<Option<OwnedFd>>,
     scanned: OnceLock<Vec<Stat>>,
     table: OnceLock<Fact<HashMap<Pid, Stat>>>,
     terminal: OnceLock<Fact<Terminal>>,
@@ -96,6 +98,7 @@ impl Host {
             nets: Mutex::default(),
             namespaces: Mutex::default(),
             memos: files::Memos::default(),
+            proc: OnceLock::new(),
             scanned: OnceLock::new(),
             table: OnceLock::new(),
             terminal: OnceLock::new(),
@@ -178,17 +181,42 @@ impl Host {
 
     /// Every process id, ascending.
     pub fn pids(&self) -> Fact<Vec<Pid>> {
-        let root = match &self.source {
-            Source::Live { root } | Source::Recording { root, .. } => root,
-            Source::Captured(captured) => return Ok(captured.pids()),
-        };
-        let mut pids: Vec<Pid> = files::names(&root.join("proc"))?.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+        let mut pids = Vec::new();
+        self.each_pid(|pid| pids.push(pid))?;
         pids.sort_unstable();
-        // We are a process ourselves: a list without any is no list.
-        if pids.is_empty() && root == Path::new("/") {
-            return Err(Unknown::Malformed("/proc lists no process; is it mounted?".to_owned()));
-        }
         Ok(pids)
+    }
+
+    fn each_pid(&self, mut tell: impl FnMut(Pid)) -> Fact<()> {
+        match &self.source {
+            Source::Live { root } | Source::Recording { root, .. } => {
+                let mut none = true;
+                files::each_name(&root.join("proc"), |name| {
+                    if let Some(pid) = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
+                        none = false;
+                        tell(pid);
+                    }
+                })?;
+                // We are a process ourselves: a list without any is no list.
+                if none && root == Path::new("/") {
+                    return Err(Unknown::Malformed("/proc lists no process; is it mounted?".to_owned()));
+                }
+                Ok(())
+            }
+            Source::Captured(captured) => {
+                captured.pids().into_iter().for_each(tell);
+                Ok(())
+            }
+        }
+    }
+
+    /// `/proc`, held open: a thousand processes are looked up in it, and not in `/` first.
+    fn proc_dir(&self) -> Option<&OwnedFd> {
+        let open = || {
+            let path = self.live_root()?.join("proc");
+            rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+        };
+        self.proc.get_or_init(open).as_ref()
     }
 
     /// What `/proc` keeps from this account; none where every process can be seen.
@@ -225,14 +253,35 @@ impl Host {
 
     /// Runs `look` on every process, on all cores, and keeps what it returns, in order of pid.
     pub fn scan<T: Send>(&self, look: impl Fn(&Proc<'_>) -> Option<T> + Sync) -> Fact<Vec<T>> {
-        let pids = self.pids()?;
-        let look = |&pid: &Pid| {
+        /// A core is handed so many at once.
+        const HANDFUL: usize = 32;
+        let look = |pid: Pid| {
             let process = self.process(pid);
             let found = look(&process);
-            (process.into_stat(), found)
+            (pid, process.into_stat(), found)
         };
-        let looks: Vec<(Option<Fact<Stat>>, Option<T>)> = pids.par_iter().with_min_len(16).map(look).collect();
-        let (stats, found): (Vec<_>, Vec<_>) = looks.into_iter().unzip();
+        let looks = Mutex::new(Vec::new());
+        let look_at = |pids: Vec<Pid>| {
+            let found: Vec<(Pid, Option<Fact<Stat>>, Option<T>)> = pids.into_iter().map(&look).collect();
+            looks.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        };
+        // The first are looked at while the rest are still being listed.
+        rayon::in_place_scope(|scope| {
+            let look_at = &look_at;
+            let mut pids = Vec::with_capacity(HANDFUL);
+            let listed = self.each_pid(|pid| {
+                pids.push(pid);
+                if pids.len() == HANDFUL {
+                    let pids = std::mem::replace(&mut pids, Vec::with_capacity(HANDFUL));
+                    scope.spawn(move |_| look_at(pids));
+                }
+            });
+            scope.spawn(move |_| look_at(pids));
+            listed
+        })?;
+        let mut looks = looks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        looks.sort_unstable_by_key(|(pid, ..)| *pid);
+        let (stats, found): (Vec<_>, Vec<_>) = looks.into_iter().map(|(_, stat, found)| (stat, found)).unzip();
         // Where every process was asked for it, the table of all need not ask again.
         if let Some(stats) = stats.into_iter().collect::<Option<Vec<_>>>() {
             let _ = self.scanned.set(stats.into_iter().flatten().collect());
@@ -266,7 +315,7 @@ impl Host {
 
     /// The socket tables of our own network namespace, or of a process's.
     pub fn net(&self, view: View) -> Arc<Net> {
-        let mut nets = self.nets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut nets = self.nets.lock().unwrap_or_else(PoisonError::into_inner);
         nets.entry(view.net)
             .or_insert_with(|| {
                 let (file, source) = match view.net {
@@ -329,7 +378,7 @@ impl Host {
     }
 
     fn own_namespace(&self, name: &str) -> Fact<Vec<u8>> {
-        let mut cache = self.namespaces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut cache = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         cache
             .entry(name.to_owned())
             .or_insert_with(|| {

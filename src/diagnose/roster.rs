@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -137,15 +138,18 @@ pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data
     let (looks, rest): (Vec<(Stat, Look)>, Vec<_>) = scanned.into_iter().unzip();
     let seen = recogniser.relate(&looks);
     let mut users = HashMap::new();
-    let mut processes = Vec::new();
-    for (((stat, look), (exe, born)), seen) in looks.into_iter().zip(rest).zip(seen) {
+    for (stat, _) in &looks {
+        users.entry(stat.euid).or_insert_with(|| host.user_name(stat.euid));
+    }
+    let row = |(((stat, look), (exe, born)), seen): (Scanned, Option<Seen>)| {
         if !query.all && seen.is_none() || !query.narrow.admits(host, &stat, seen.as_ref().map_or("", |seen| &seen.agent)) {
-            continue;
+            return None;
         }
         let born = born.unwrap_or_else(|| self::born(host, redactor, &host.process(stat.pid), &stat, query.names));
-        let user = users.entry(stat.euid).or_insert_with(|| host.user_name(stat.euid)).clone();
-        processes.push(row(host, stat, look, &exe, seen, born, user));
-    }
+        let user = users.get(&stat.euid).cloned().flatten();
+        Some(row(host, stat, look, &exe, seen, born, user))
+    };
+    let processes: Vec<Row> = looks.into_par_iter().zip(rest).zip(seen).with_min_len(128).filter_map(row).collect();
     let mut report = Report::new("ps", Data { processes });
     report.notes.extend(super::hidden(host));
     let hidden = report.data.processes.iter().filter(|row| row.unreadable.is_some()).count();
@@ -182,6 +186,9 @@ fn row(host: &Host, stat: Stat, look: Look, exe: &Fact<Exe>, seen: Option<Seen>,
         unreadable: born.unreadable,
     }
 }
+
+/// What one look at a process told.
+type Scanned = ((Stat, Look), (Fact<Exe>, Option<Born>));
 
 /// What the environment and the control groups of a process tell.
 struct Born {

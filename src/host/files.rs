@@ -373,9 +373,13 @@ fn names_of(fd: OwnedFd) -> Fact<Vec<OsString>> {
     Ok(names)
 }
 
-/// The names in a directory of the kernel's own.
-pub(super) fn names(path: &Path) -> Fact<Vec<OsString>> {
-    names_of(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+/// Tells the names in a directory of the kernel's own, one by one.
+pub(super) fn each_name(path: &Path, mut tell: impl FnMut(&[u8])) -> Fact<()> {
+    let fd = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for entry in rustix::fs::Dir::new(fd)? {
+        tell(entry?.file_name().to_bytes());
+    }
+    Ok(())
 }
 
 /// The target of a link of the kernel's own.

@@ -194,9 +194,9 @@ const BLOCK_LIMIT: usize = 64 << 20;
 
 impl<'h> Proc<'h> {
     pub(super) fn open(host: &'h Host, pid: Pid) -> Proc<'h> {
-        let dir = host.live_root().and_then(|root| {
-            let path = root.join("proc").join(pid.to_string());
-            rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+        let dir = host.proc_dir().and_then(|proc| {
+            let name = rustix::path::DecInt::new(pid);
+            rustix::fs::openat(proc, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
         });
         Proc { host, pid, dir, file: format!("processes/{pid}.json"), stat: OnceCell::new() }
     }
