@@ -249,7 +249,7 @@ fn environment(number: usize, home: &Path) -> Vec<(String, String)> {
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
     variables.push(("SERVICE_INSTANCE".to_owned(), format!("{number:08}")));
-    variables.push(("LS_COLORS".to_owned(), "*.tar=01;31:*.zip=01;31:*.jpg=01;35:*.mp3=00;36:".repeat(30)));
+    variables.push(("LS_COLORS".to_owned(), "*.tar=01;31:*.zip=01;31:*.jpg=01;35:*.mp3=00;36:".repeat(42)));
     variables
 }
 

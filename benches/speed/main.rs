@@ -177,7 +177,11 @@ fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = read("/proc/loadavg");
     let busy = load.split(' ').next().and_then(|load| load.parse::<f64>().ok()).unwrap_or(0.0);
-    let note = if busy > 0.5 * cores as f64 { ": the machine is busy, the figures are worth less" } else { "" };
+    let note = if busy > 0.5 * cores as f64 {
+        ": the machine is busy, the figures are worth little (as root, `chrt -r 5 cargo bench …` goes first)"
+    } else {
+        ""
+    };
     format!("Linux {}, {cores} cores, load {busy}{note}", read("/proc/sys/kernel/osrelease").trim())
 }
 

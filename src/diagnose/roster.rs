@@ -1,6 +1,7 @@
 //! `ps`: which agent processes run, who started each, from where, how long ago.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{PoisonError, RwLock};
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -74,15 +75,6 @@ pub struct Row {
 pub struct Names(Vec<u8>);
 
 impl Names {
-    fn of<'a>(names: impl Iterator<Item = &'a [u8]> + Clone) -> Names {
-        let mut packed = Vec::with_capacity(names.clone().map(|name| name.len() + 1).sum());
-        for name in names {
-            packed.extend_from_slice(name);
-            packed.push(0);
-        }
-        Names(packed)
-    }
-
     /// One by one. No name holds a NUL: it ends the entry.
     pub fn iter(&self) -> impl Iterator<Item = Name> {
         self.parts().map(Name::of)
@@ -128,11 +120,12 @@ pub struct Query {
 /// When the list of processes cannot be read at all.
 pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data>> {
     let recogniser = Recogniser::new(host);
+    let listing = Listing::new(redactor);
     let scanned = host.scan(|process| {
         let stat = process.stat().ok()?;
         let exe = process.exe();
         let look = recogniser.look(process, &stat, &exe);
-        let born = query.all.then(|| born(host, redactor, process, &stat, query.names));
+        let born = query.all.then(|| born(host, &listing, process, &stat, query.names));
         Some(((stat, look), (exe, born)))
     })?;
     let (looks, rest): (Vec<(Stat, Look)>, Vec<_>) = scanned.into_iter().unzip();
@@ -145,7 +138,7 @@ pub fn list(host: &Host, redactor: &Redactor, query: &Query) -> Fact<Report<Data
         if !query.all && seen.is_none() || !query.narrow.admits(host, &stat, seen.as_ref().map_or("", |seen| &seen.agent)) {
             return None;
         }
-        let born = born.unwrap_or_else(|| self::born(host, redactor, &host.process(stat.pid), &stat, query.names));
+        let born = born.unwrap_or_else(|| self::born(host, &listing, &host.process(stat.pid), &stat, query.names));
         let user = users.get(&stat.euid).cloned().flatten();
         Some(row(host, stat, look, &exe, seen, born, user))
     };
@@ -197,19 +190,19 @@ struct Born {
     unreadable: Option<String>,
 }
 
-fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
+fn born(host: &Host, listing: &Listing<'_>, process: &Proc<'_>, stat: &Stat, names: bool) -> Born {
     if stat.kernel_thread {
         return Born { birth: Birth::default(), names: names.then(Names::default), unreadable: None };
     }
     let read = if host.reads_blocks() {
         process.environ_block(|block| {
             let birth = process.cgroup_block(|cgroup| birth::from_raw(block, cgroup, stat));
-            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| names_in(redactor, block)))
+            (birth.unwrap_or_else(|_| birth::from_raw(block, b"", stat)), names.then(|| listing.in_block(block)))
         })
     } else {
         process.environ().map(|environ: Environ| {
             let named = environ.entries.iter().filter(|entry| entry.value.is_some()).map(|entry| entry.name.as_bytes());
-            let listed = names.then(|| Names::of(named.filter(|name| is_listed(redactor, name))));
+            let listed = names.then(|| listing.of(named));
             (birth::birth(host, process, stat, Some(&environ)), listed)
         })
     };
@@ -222,12 +215,48 @@ fn born(host: &Host, redactor: &Redactor, process: &Proc<'_>, stat: &Stat, names
     }
 }
 
-fn names_in(redactor: &Redactor, block: &[u8]) -> Names {
-    let named = block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..memchr::memchr(b'=', part)?]));
-    Names::of(named.filter(|name| is_listed(redactor, name)))
+/// Which names may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
+struct Listing<'r> {
+    redactor: &'r Redactor,
+    /// Longer names that were judged fit: a machine has the same few in thousands of environments.
+    fit: RwLock<HashSet<Vec<u8>>>,
 }
 
-/// Whether a name may be shown: the lines of a key that was taken for an environment have secrets before their `=`.
-fn is_listed(redactor: &Redactor, name: &[u8]) -> bool {
-    !name.is_empty() && redactor.name(name).is_ok()
+impl Listing<'_> {
+    /// Names to remember; a machine with more has them judged each time.
+    const MANY: usize = 4096;
+
+    fn new(redactor: &Redactor) -> Listing<'_> {
+        Listing { redactor, fit: RwLock::default() }
+    }
+
+    fn of<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Names {
+        let mut packed = Vec::with_capacity(1024);
+        let mut new = Vec::new();
+        let fit = self.fit.read().unwrap_or_else(PoisonError::into_inner);
+        for name in names.filter(|name| !name.is_empty()) {
+            // A short name is judged faster than it is looked up.
+            let long = name.len() >= 16;
+            if !(long && fit.contains(name)) {
+                if self.redactor.name(name).is_err() {
+                    continue;
+                }
+                if long && fit.len() < Listing::MANY {
+                    new.push(name.to_vec());
+                }
+            }
+            packed.extend_from_slice(name);
+            packed.push(0);
+        }
+        drop(fit);
+        if !new.is_empty() {
+            self.fit.write().unwrap_or_else(PoisonError::into_inner).extend(new);
+        }
+        packed.shrink_to_fit();
+        Names(packed)
+    }
+
+    fn in_block(&self, block: &[u8]) -> Names {
+        self.of(block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..memchr::memchr(b'=', part)?])))
+    }
 }
