@@ -80,11 +80,12 @@ impl Recorder {
         facts.insert(key.to_owned(), kept);
     }
 
-    /// Drops the processes of which nothing but the list of all processes spoke: those not in `wanted` whose open
-    /// files nobody asked for.
+    /// Drops the processes of which nothing but the list of all processes spoke: those not in `wanted` whose
+    /// environment and open files nobody asked for.
     pub fn narrow(&self, wanted: impl Fn(Pid) -> bool) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|name, facts| pid_of(name).is_none_or(|pid| wanted(pid) || facts.contains_key("fds")));
+        files
+            .retain(|name, facts| pid_of(name).is_none_or(|pid| wanted(pid) || facts.contains_key("fds") || facts.contains_key("environ")));
     }
 
     /// Writes everything kept so far into a new directory. `rewrite` sees every fact first (`--anonymize`).

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value, json};
+
 use crate::world::Story;
 use crate::world::sshd::{Login, Session, Terminal, X11};
 
@@ -22,6 +24,7 @@ fn capture(asker: &mut Session, daemon: u32, machine: &str) {
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(machine);
     let _ = std::fs::remove_dir_all(&target);
     copy(Path::new(&dir), &target);
+    scrub(&target);
 }
 
 fn write(name: &str, text: &str) {
@@ -40,6 +43,40 @@ fn copy(from: &Path, to: &Path) {
             std::fs::write(&target, std::fs::read(&path).expect("root reads it")).expect("it can be written");
         }
     }
+}
+
+/// What tells of the machine that the tests ran on, and what stands in its place.
+const SCRUBBED: [(&str, &str); 3] = [
+    ("process_api", "init"),
+    ("/var/tmp/whoseenv-peers-0/opencode2-0.0.0-next-16350/", "/usr/local/bin/"),
+    ("/tmp/whoseenv-world-", "/tmp/world-"),
+];
+
+/// Replaces [`SCRUBBED`], masks pid 1's arguments, and writes the digests anew.
+fn scrub(dir: &Path) {
+    let path = dir.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).expect("a manifest")).expect("JSON");
+    for (name, listed) in manifest["files"].as_object_mut().expect("files") {
+        let file = dir.join(name);
+        let text = std::fs::read_to_string(&file).expect("a file of the snapshot");
+        let text = SCRUBBED.iter().fold(text, |text, (from, to)| text.replace(from, to));
+        let mut facts: Map<String, Value> = serde_json::from_str(&text).expect("facts");
+        if name == "processes/1.json" {
+            facts.insert("cmdline".to_owned(), json!({ "value": [{ "clear": "/sbin/init" }] }));
+        }
+        facts.sort_keys();
+        listed["facts"] =
+            facts.iter().map(|(key, fact)| (key.clone(), json!(digest(fact.to_string().as_bytes())))).collect::<Map<_, _>>().into();
+        let text = serde_json::to_vec_pretty(&facts).expect("JSON");
+        listed["sha256"] = json!(digest(&text));
+        std::fs::write(&file, text).expect("it can be written");
+    }
+    std::fs::write(&path, serde_json::to_vec_pretty(&manifest).expect("JSON")).expect("it can be written");
+}
+
+fn digest(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
