@@ -56,7 +56,11 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
     report.differs = differs;
     report.undetermined = report.data.variables.iter().any(|row| row.state == State::Unknown);
     for subject in [a, b] {
-        report.notes.extend(subject.notes.iter().cloned());
+        for note in &subject.notes {
+            if !report.notes.contains(note) {
+                report.notes.push(note.clone());
+            }
+        }
         match &subject.environ {
             Err(Unknown::NotPermitted) => {
                 report.not_permitted = true;

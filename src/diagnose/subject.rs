@@ -186,7 +186,7 @@ impl Subject {
             stat: Some(stat),
             ran: false,
             elsewhere: None,
-            notes: Vec::new(),
+            notes: vec!["a process's environment is what it was started with: what it changed since does not show".to_owned()],
         }
     }
 
