@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! grow PROCESSES HOLDERS DESCRIPTORS      so many processes in all, the first of them with so many open files
-//! daemon PORT HOME PROGRAM                PROGRAM serve --port PORT, until it listens
+//! daemon PORT PROGRAM                     PROGRAM serve --port PORT, until it listens
 //! ```
 
 use std::fs::File;
@@ -29,7 +29,6 @@ pub struct Load {
     keeper: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    homes: Vec<tempfile::TempDir>,
 }
 
 impl Load {
@@ -39,7 +38,7 @@ impl Load {
         command.arg("--keeper").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut keeper = command.spawn().map_err(|error| format!("the keeper: {error}"))?;
         let (orders, answers) = (keeper.stdin.take(), keeper.stdout.take().expect("it is piped"));
-        Ok(Load { keeper, orders, answers: BufReader::new(answers), homes: Vec::new() })
+        Ok(Load { keeper, orders, answers: BufReader::new(answers) })
     }
 
     pub fn grow_to(&mut self, processes: usize, holders: usize, descriptors: usize) -> Result<(), String> {
@@ -50,10 +49,8 @@ impl Load {
     pub fn add_daemons(&mut self) -> Result<Vec<String>, String> {
         let mut added = Vec::new();
         for program in cached() {
-            let home = tempfile::tempdir().map_err(|error| error.to_string())?;
             let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(|error| error.to_string())?.port();
-            self.order(&format!("daemon {port} {} {}", home.path().display(), program.display()))?;
-            self.homes.push(home);
+            self.order(&format!("daemon {port} {}", program.display()))?;
             added.push(program.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned());
         }
         Ok(added)
@@ -151,7 +148,7 @@ impl Kept {
                 let number = |word: &str| word.parse::<usize>().map_err(|error| error.to_string());
                 self.grow(number(processes)?, number(holders)?, descriptors)
             }
-            ["daemon", port, home, program] => self.daemon(port, Path::new(home), program),
+            ["daemon", port, program] => self.daemon(port, program),
             _ => Err(format!("what is {line:?}?")),
         }
     }
@@ -177,9 +174,11 @@ impl Kept {
         Ok(())
     }
 
-    fn daemon(&mut self, port: &str, home: &Path, program: &str) -> Result<(), String> {
+    fn daemon(&mut self, port: &str, program: &str) -> Result<(), String> {
+        let home = self.dir.path().join(format!("home{port}"));
+        std::fs::create_dir(&home).map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
-        command.args(["serve", "--port", port]).env_clear().envs(environment(0, home)).current_dir(home);
+        command.args(["serve", "--port", port]).env_clear().envs(environment(0, &home)).current_dir(&home);
         command.env("OPENCODE_DISABLE_AUTOUPDATE", "1").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(home.join("log")).map_err(|error| error.to_string())?);
         let child = command.process_group(0).spawn().map_err(|error| format!("{program}: {error}"))?;
