@@ -54,6 +54,11 @@ pub struct Host {
     hiding: OnceLock<Option<Hiding>>,
 }
 
+thread_local! {
+    /// Set while a question is asked whose answers no snapshot may hold.
+    static UNRECORDED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 enum Source {
     Live { root: PathBuf },
     Recording { root: PathBuf, recorder: Recorder },
@@ -125,6 +130,14 @@ impl Host {
         }
     }
 
+    /// Asks `question` without keeping what it reads for a snapshot: about values that a snapshot must not hold.
+    pub fn unrecorded<T>(&self, question: impl FnOnce() -> T) -> T {
+        let before = UNRECORDED.replace(true);
+        let answer = question();
+        UNRECORDED.set(before);
+        answer
+    }
+
     /// What was recorded so far, if this host records.
     pub fn recorder(&self) -> Option<&Recorder> {
         match &self.source {
@@ -153,7 +166,9 @@ impl Host {
             Source::Live { .. } => read(),
             Source::Recording { recorder, .. } => {
                 let fact = read();
-                recorder.keep(file, key, &fact);
+                if !UNRECORDED.get() {
+                    recorder.keep(file, key, &fact);
+                }
                 fact
             }
             Source::Captured(captured) => captured.get(file, key),
@@ -172,7 +187,9 @@ impl Host {
             Source::Live { .. } => read(),
             Source::Recording { recorder, .. } => {
                 let fact = read();
-                recorder.keep(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
+                if !UNRECORDED.get() {
+                    recorder.keep(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
+                }
                 fact
             }
             Source::Captured(captured) => captured.get(file, key),
@@ -316,7 +333,10 @@ impl Host {
     /// The socket tables of our own network namespace, or of a process's.
     pub fn net(&self, view: View) -> Arc<Net> {
         let mut nets = self.nets.lock().unwrap_or_else(PoisonError::into_inner);
-        nets.entry(view.net)
+        // The tables are nobody's value, and are read once: whoever asks first, a snapshot has them.
+        let before = UNRECORDED.replace(false);
+        let net = nets
+            .entry(view.net)
             .or_insert_with(|| {
                 let (file, source) = match view.net {
                     None => ("net/ours.json".to_owned(), "/proc/net".to_owned()),
@@ -334,7 +354,9 @@ impl Host {
                     source,
                 })
             })
-            .clone()
+            .clone();
+        UNRECORDED.set(before);
+        net
     }
 
     /// The login name of a uid.

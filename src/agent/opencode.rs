@@ -171,7 +171,7 @@ impl Agent for OpenCode {
 
     fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
         let name = if process.stat.comm.as_bytes() == b"opencode2" { "opencode2" } else { "opencode" };
-        let program = fix::program(process, name);
+        let program = format!("{}{}", own_places(host, process), fix::program(process, name));
         let service = process.mode == Some(Mode::Service);
         match (process.generation, wanted) {
             (_, Fix::Carry(values)) if process.role == Role::Tool => self.tool(process, values),
@@ -227,6 +227,33 @@ fn put(process: &AgentProcess, program: &str) -> String {
     format!("{program} api{server} put /api/session/SESSION_ID/environment --data \"$(jq -n '{{variables: env}}')\"")
 }
 
+/// Where the process keeps its files, if that is elsewhere than for this terminal: else a command of its client would
+/// reach another daemon of the same user.
+fn own_places(host: &Host, process: &AgentProcess) -> String {
+    const PLACES: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
+    let (Ok(environ), Ok(terminal)) = (host.process(process.stat.pid).environ(), host.terminal()) else { return String::new() };
+    let Ok(here) = &terminal.environ else { return String::new() };
+    if terminal.stat.euid != process.stat.euid {
+        return String::new();
+    }
+    let (mut unset, mut set) = (String::new(), String::new());
+    for name in PLACES {
+        match (environ.filled(name), here.filled(name)) {
+            (own, other) if own == other => {}
+            (Some(own), _) => set.push_str(&format!("{name}={} ", fix::quote(own.as_bytes()))),
+            (None, _) => unset.push_str(&format!("-u {name} ")),
+        }
+    }
+    match (unset.is_empty(), set.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => set,
+        (false, _) => format!("env {unset}{set}"),
+    }
+}
+
+/// The variable that makes a server of 1.x ask for a password.
+const SERVER_PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
+
 /// How this process is ended and started again from the terminal at hand. It gets that terminal's environment; the
 /// values stand in the command so that it is right in whichever terminal it is pasted.
 fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, &[u8])]) -> Vec<String> {
@@ -240,8 +267,13 @@ fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, 
     match process.mode {
         // The service of the preview and of 2.x is started by whoever asks for it, with the asker's environment.
         Some(Mode::Service) => again(vec![format!("{command} service restart")]),
-        Some(Mode::Serve) => again(vec![format!("kill {pid}"), format!("{command} serve{}", address())]),
-        Some(Mode::Web) => again(vec![format!("kill {pid}"), format!("{command} web{}", address())]),
+        Some(mode @ (Mode::Serve | Mode::Web)) => {
+            let mut lines = vec![format!("kill {pid}"), format!("{command} {}{}", mode.word(), address())];
+            if host.process(pid).environ().is_ok_and(|environ| environ.get(SERVER_PASSWORD).is_some()) {
+                lines.insert(1, format!("set {SERVER_PASSWORD} in this terminal before: without it the server asks nobody for a password"));
+            }
+            again(lines)
+        }
         Some(Mode::Standalone) => {
             vec![format!("quit the client that it belongs to (pid {}) and start it again from this terminal", process.stat.ppid)]
         }

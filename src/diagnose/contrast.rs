@@ -73,6 +73,7 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
                 report.notes.push(format!("the environment of {} could not be read: {reason}", subject.label));
             }
             Ok(environ) if environ.overwritten => {
+                report.undetermined = true;
                 report
                     .notes
                     .push(format!("{} wrote over its environment block: what it was started with can no longer be read", subject.label));
@@ -87,7 +88,7 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
 pub fn rows(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, connect: bool) -> Vec<Row> {
     let comparable = a.elsewhere.is_none() && b.elsewhere.is_none();
     let (carrier_a, carrier_b) = (a.carrier(host, connect), b.carrier(host, connect));
-    let differences = match (&a.environ, &b.environ) {
+    let differences = match (a.known(), b.known()) {
         (Ok(a), Ok(b)) => diff::diff(a, b, comparable),
         (Ok(a), Err(_)) => one_sided(a, true),
         (Err(_), Ok(b)) => one_sided(b, false),

@@ -203,7 +203,7 @@ fn daemon(
         registration: agent.registration.as_ref().map(registration::Data::of),
         children: Vec::new(),
     };
-    match &subject.environ {
+    match subject.known() {
         Err(reason) => {
             daemon.unreadable = Some(reason.to_string());
             let by_name = if agent.is_certain() { "" } else { "; what it is, is known by its name alone" };

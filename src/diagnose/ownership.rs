@@ -53,9 +53,9 @@ pub struct Query {
 pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, connect: bool) -> Result<Report<Data>, Problem> {
     let carrier = subject.carrier(host, connect);
     let (name, kind, shown, named) = if is_name(query) {
-        let environ = match &subject.environ {
+        let environ = match subject.known() {
             Ok(environ) => environ,
-            Err(reason) => return Ok(unreadable(host, query, subject, reason)),
+            Err(reason) => return Ok(unreadable(host, query, subject, &reason)),
         };
         let Some(value) = environ.get(query) else {
             return Err(Problem::new(Exit::NotFound, format!("{query} is not set in {}", subject.label))

@@ -152,7 +152,7 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
         process: subject.stat.as_ref().map(|stat| process(there, subject, stat)),
         chain: chain.iter().map(|stat| link(there, redactor, stat)).collect(),
         birth: subject.birth.clone(),
-        needs: if subject.environ.is_ok() { needs::of(&carrier, redactor) } else { Vec::new() },
+        needs: if subject.known().is_ok() { needs::of(&carrier, redactor) } else { Vec::new() },
         environment,
         unit_environment: unit_rows(there, redactor, subject),
     };
@@ -168,6 +168,7 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
             report.findings.push(if report.not_permitted { finding.fix([fix]) } else { finding });
         }
         Ok(environ) if environ.overwritten => {
+            report.undetermined = true;
             let message = "it wrote over its environment block; what it was started with can no longer be read";
             let evidence = carrier.saw(&subject.source, "the block holds no environment");
             report.findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &subject.label, message).evidence([evidence]));

@@ -110,6 +110,17 @@ impl Subject {
         }
     }
 
+    /// Its environment, where what it was started with is known: a process that wrote over its block hides it.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn known(&self) -> Fact<&Environ> {
+        match &self.environ {
+            Ok(environ) if environ.overwritten => Err(Unknown::Malformed("the process wrote over its environment block".to_owned())),
+            other => other.as_ref().map_err(Clone::clone),
+        }
+    }
+
     /// Lines that repair it, where it is an agent's process.
     pub fn fix(&self, host: &Host, fix: &Fix<'_>) -> Vec<String> {
         let Some(process) = &self.agent else { return Vec::new() };

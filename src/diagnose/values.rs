@@ -130,11 +130,13 @@ pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], value: &Va
     }
     match value {
         Value::Clear(raw) => {
-            let named = origin::examine(carrier, kind, raw.as_bytes());
-            if let Err(masked) = redactor.value(name, raw.as_bytes()) {
-                // Kept for a snapshot, which will not have the value to judge.
-                let _ = kept(carrier, name, &masked, || Ok(named.clone()));
-            }
+            let Err(masked) = redactor.value(name, raw.as_bytes()) else {
+                return Some(origin::examine(carrier, kind, raw.as_bytes()));
+            };
+            // What is read about a masked value names it: neither a snapshot nor a sentence may have that.
+            let named = told_of_masked(carrier.host.unrecorded(|| origin::examine(carrier, kind, raw.as_bytes())));
+            // Kept for a snapshot, which will not have the value to judge.
+            let _ = kept(carrier, name, &masked, || Ok(named.clone()));
             Some(named)
         }
         Value::Masked(masked) => {
@@ -142,6 +144,12 @@ pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], value: &Va
             Some(verdict.unwrap_or_else(|reason| Named::unknown("the value is masked, and its verdict is lost", &reason)))
         }
     }
+}
+
+/// What may be told of the verdict on a masked value: the state, and what that means.
+fn told_of_masked(named: Named) -> Named {
+    let liveness = Liveness { detail: format!("(its value is masked) {}", named.liveness.state.text()), ..named.liveness };
+    Named { liveness, evidence: Vec::new(), notes: Vec::new(), ..named }
 }
 
 /// The verdict on a masked value has its address by name and fingerprint: one process can be seen with two environments.

@@ -76,7 +76,8 @@ impl Environ {
         let named = entries.iter().filter(|entry| entry.value.is_some()).count();
         // execve never makes an empty string between entries out of a real environment, and a
         // title written over the block leaves a first entry without `=` and zeroes behind it.
-        let overwritten = empty > 0 || (named == 0 && !entries.is_empty());
+        let titled = entries.first().is_none_or(|entry| entry.value.is_none());
+        let overwritten = (empty > 0 && titled) || (named == 0 && !entries.is_empty());
         Environ { entries, overwritten }
     }
 

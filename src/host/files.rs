@@ -232,6 +232,10 @@ impl<T> Default for Memo<T> {
 impl<T: Clone> Memo<T> {
     fn once(&self, view: View, path: &[u8], ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
         let key = (view, path.to_vec());
+        // What was read unrecorded must be read again by a question that is recorded.
+        if super::UNRECORDED.get() {
+            return ask();
+        }
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone();
         }

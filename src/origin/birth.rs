@@ -4,6 +4,7 @@
 //! thousands of processes, so there is a way over the raw block that copies only what it keeps.
 
 use crate::host::{Environ, Host, Proc, Stat};
+use crate::redact;
 
 use super::Birth;
 use super::container;
@@ -80,7 +81,12 @@ pub fn birth(_host: &Host, process: &Proc<'_>, stat: &Stat, environ: Option<&Env
 pub fn of_environ(environ: &Environ) -> Birth {
     let filled = |name: &str| environ.filled(name).map(str::to_owned);
     let tty = filled("SSH_TTY").map(|tty| tty.strip_prefix("/dev/").map(str::to_owned).unwrap_or(tty));
-    Birth { ssh_connection: filled("SSH_CONNECTION"), tty, tmux: filled("TMUX"), ..Birth::default() }
+    Birth {
+        ssh_connection: filled("SSH_CONNECTION"),
+        tty,
+        tmux: filled("TMUX").filter(|value| redact::secret(b"TMUX", value.as_bytes(), false).is_none()),
+        ..Birth::default()
+    }
 }
 
 /// The same from the raw block and the raw control groups, in one pass over each.
@@ -121,7 +127,8 @@ fn assemble(told: Told<'_>, group: Group<'_>, stat: &Stat) -> Birth {
         ssh_connection: text(told.connection),
         tty: stat.tty().or_else(|| text(ssh_tty)),
         login_session: group.login_session.map(str::to_owned),
-        tmux: text(told.tmux),
+        // Unlike the other two, a path may hold anything.
+        tmux: text(told.tmux.filter(|value| redact::secret(b"TMUX", value, false).is_none())),
         unit: group.unit.map(str::to_owned),
         container: group.container.map(|(runtime, name)| container::shown(runtime, name)),
     }

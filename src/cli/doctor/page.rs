@@ -149,6 +149,14 @@ fn fixes(page: &mut Page, findings: &[&Finding]) {
             }
         }
     }
+    // The same command with values in front of it does more.
+    let all: Vec<String> = lines.iter().map(|line| format!(" {line}")).collect();
+    let lines: Vec<&String> = lines
+        .iter()
+        .zip(&all)
+        .filter(|(line, tail)| !lines.iter().any(|other| other != *line && other.ends_with(tail.as_str())))
+        .map(|(line, _)| *line)
+        .collect();
     if lines.is_empty() {
         return;
     }

@@ -11,7 +11,7 @@ use crate::env::{Class, catalog};
 use crate::host::{Environ, Host, Masked, Pid, Value};
 use crate::origin::Carrier;
 use crate::redact::{self, Redactor, Rule};
-use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, ENVIRON_OVERWRITTEN, SECRET_INHERITED};
+use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, SECRET_INHERITED};
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
 use super::super::subject::Subject;
@@ -49,13 +49,6 @@ pub struct Secret {
 pub fn findings(host: &Host, carrier: &Carrier<'_>, daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
     let mut findings = Vec::new();
     let saw = |detail: String| carrier.saw(&daemon.source, detail);
-    if environ.overwritten {
-        let message = "it wrote over its environment block; what it was started with can no longer be read";
-        findings.push(
-            Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &daemon.label, message)
-                .evidence([saw("the block holds no environment".to_owned())]),
-        );
-    }
     findings.extend(leaked(host, daemon, environ, &saw));
     if let Ok(theirs) = &terminal.environ {
         findings.extend(leftovers(host, daemon, environ, theirs, &saw));

@@ -31,8 +31,10 @@ pub struct Judged {
     pub value: Value,
     /// What was found out.
     pub named: Named,
-    /// The value may stand in a sentence.
+    /// The value as it may stand in a sentence.
     pub shown: String,
+    /// The value may be shown, and so stand in a command to paste.
+    pub open: bool,
 }
 
 impl Judged {
@@ -67,8 +69,9 @@ fn judged(carrier: &Carrier<'_>, redactor: &Redactor, entry: &Entry) -> Option<J
     redactor.name(entry.name.as_bytes()).ok()?;
     let named = judge(carrier, redactor, entry.name.as_bytes(), &value)?;
     let name = entry.name.as_str()?.to_owned();
-    let shown = Shown::of(redactor, name.as_bytes(), &value).human();
-    Some(Judged { topic: catalog::lookup(name.as_bytes()).topic, name, value, named, shown })
+    let shown = Shown::of(redactor, name.as_bytes(), &value);
+    let (open, shown) = (shown.masked.is_none(), shown.human());
+    Some(Judged { topic: catalog::lookup(name.as_bytes()).topic, name, value, named, shown, open })
 }
 
 /// Whether a row of the comparison tells a person something: it names something that lives, or an agent.
@@ -177,16 +180,18 @@ struct Trouble<'p> {
 }
 
 impl<'p> Trouble<'p> {
-    /// The terminal's value, which is offered only after it was found alive.
+    /// The terminal's value, which is offered only after it was found alive, and only if it may be shown.
     fn offer(&self) -> Option<(&'p str, &'p [u8])> {
-        let ours = self.ours.filter(|ours| self.problem != Problem::Unknown && ours.state() == State::Alive)?;
+        let ours = self.ours.filter(|ours| self.problem != Problem::Unknown && ours.open && ours.state() == State::Alive)?;
         Some((&ours.name, ours.value.clear()?))
     }
 
     /// What makes the repair outlast the next login: a link that each login points to its own agent. Worth a word
     /// only where a login took the socket with it.
     fn lasting(&self, value: &[u8]) -> Vec<String> {
-        if self.topic != Topic::SshAgent || !matches!(self.problem, Problem::Dangling | Problem::Reused) {
+        // A terminal that follows the advice already has the link itself for a value.
+        let is_link = value.ends_with(AGENT_LINK.trim_start_matches('~').as_bytes());
+        if is_link || self.topic != Topic::SshAgent || !matches!(self.problem, Problem::Dangling | Problem::Reused) {
             return Vec::new();
         }
         vec![
@@ -212,8 +217,11 @@ impl<'p> Trouble<'p> {
             .iter()
             .chain(ours.filter(|_| *problem == Problem::Foreign).into_iter().flat_map(|ours| &ours.named.evidence));
         let finding = Finding::new(topic.kind(*problem), outcome, &daemon.label, message).evidence(seen.cloned());
+        let hidden = ours.is_some_and(|ours| !ours.open && ours.state() == State::Alive);
         match (problem, self.offer()) {
             (Problem::Unknown, _) => finding,
+            // A restart from this terminal takes the value along without anybody reading it.
+            (_, None) if hidden => finding.fix(renewal.iter().cloned()),
             (_, Some((_, value))) => finding.fix(renewal.iter().cloned().chain(self.lasting(value))),
             (_, None) => {
                 let first = format!("{} has no live {} to offer: do this from one that has", terminal.label, point.name);
