@@ -241,6 +241,8 @@ fn own_places(host: &Host, process: &AgentProcess) -> String {
         match (environ.filled(name), here.filled(name)) {
             (own, other) if own == other => {}
             (Some(own), _) => set.push_str(&format!("{name}={} ", fix::quote(own.as_bytes()))),
+            // Without a home it keeps its files where the system says, as any client does.
+            (None, _) if name == "HOME" => {}
             (None, _) => unset.push_str(&format!("-u {name} ")),
         }
     }

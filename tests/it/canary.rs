@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::puppet::Puppet;
-use crate::run::{ran, whoseenv};
+use crate::run::{Sleeper, ran, run, whoseenv};
 
 /// Made up for this test; each stands in one place.
 const ENVIRON: [(&str, &str); 9] = [
@@ -155,4 +155,28 @@ fn with_show_just_what_was_named_appears() {
     let two = ran(&mut scene.command(&["show", &pid, "--show", "API_TOKEN,PGPASSWORD"]));
     assert!(two.stdout.contains("canary-aaaa-plain-words") && two.stdout.contains("canary-bbbb"), "{}", two.stdout);
     assert!(!two.stdout.contains("canary-cccc"));
+}
+
+/// What is read about a value that must not be shown names it: neither a verdict's evidence nor a snapshot may.
+#[test]
+fn what_is_read_about_a_masked_value_does_not_tell_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = "kube-innocent-canary-name";
+    let gone = format!("{}/{secret}", dir.path().display());
+    let sleeper = Sleeper::start(&[("KUBECONFIG", &gone), ("TMUX", "/tmp/ghp_0123456789abcdefghijABCDEFGHIJ012345,1,0")]);
+    let snapshot = dir.path().join("snapshot");
+    let taken = run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &sleeper.pid()]);
+    assert_eq!(taken.code, 0, "{}", taken.stderr);
+    let found = Command::new("grep").args(["-rlE", "canary-name|ghp_0123"]).arg(&snapshot).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "", "files of the snapshot that tell it");
+    for arguments in [
+        vec!["owner", "KUBECONFIG", &sleeper.pid(), "--verbose"],
+        vec!["owner", "TMUX", &sleeper.pid()],
+        vec!["show", &sleeper.pid(), "--json"],
+    ] {
+        let ran = run(&arguments);
+        assert!(!ran.stdout.contains("canary-name") && !ran.stdout.contains("ghp_0123"), "{arguments:?}: {}", ran.stdout);
+    }
+    let owner = run(&["owner", "KUBECONFIG", &sleeper.pid(), "--json"]);
+    assert_eq!(owner.json()["data"]["liveness"]["state"], "dangling");
 }
