@@ -165,7 +165,7 @@ fn wrap(text: &Text, width: Option<usize>, first: usize, rest: usize) -> Vec<Vec
                     lines.push(Vec::new());
                     used = rest;
                 }
-                let line = lines.last_mut().expect("one line at least");
+                let Some(line) = lines.last_mut() else { continue };
                 let part = if line.is_empty() && used == rest { part.trim_start() } else { part };
                 used += part.width();
                 match line.last_mut() {
