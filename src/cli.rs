@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::host::interrupt;
 use crate::report::printer::{Colour, complain};
 use crate::report::{Exit, Format, Problem};
 use crate::verdict::{Severity, registry};
@@ -181,6 +182,7 @@ pub fn main() -> ExitCode {
         complain(&Problem::new(Exit::Bug, format!("bug at {place}")).hint("Please report it with the command that you ran."));
     }));
     let exit = std::panic::catch_unwind(dispatch).unwrap_or(Exit::Bug);
+    interrupt::end();
     ExitCode::from(exit.code())
 }
 

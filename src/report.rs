@@ -6,13 +6,15 @@ pub mod human;
 pub mod json;
 pub mod page;
 pub mod printer;
+pub mod progress;
 
 use crate::verdict::Finding;
 
 pub use envelope::{Envelope, Problem};
 pub use exit::Exit;
 pub use page::{Block, Page, Span, Style, Text};
-pub use printer::{Format, Printer};
+pub use printer::{Format, Lines, Printer};
+pub use progress::Progress;
 
 /// What a command came to, before it has a face.
 #[derive(Clone, Debug)]

@@ -111,6 +111,42 @@ impl Printer {
         })
     }
 
+    /// Prints rows as ndjson while they are found: a head line with the status `streaming`, what `write` writes, a tail line
+    /// with status and findings. A problem in mid-stream is a line of its own in place of the tail.
+    pub fn stream(
+        &self,
+        command: &'static str,
+        machine: &Machine,
+        write: impl FnOnce(&mut Lines<'_>) -> io::Result<Result<Report<()>, Problem>>,
+    ) -> Exit {
+        let mut exit = Exit::Ok;
+        let printed = self.print(Exit::Ok, |out| {
+            let rewrite = self.rewrite.as_deref();
+            let mut nowhere = io::sink();
+            let mut lines = Lines { out: if self.quiet { &mut nowhere } else { out }, rewrite };
+            let mut head = Envelope::<()>::new(command, Some(machine), Exit::Ok);
+            head.status = "streaming";
+            lines.row(&head)?;
+            match write(&mut lines)? {
+                Ok(report) => {
+                    exit = Exit::of(&report, self.fail_on);
+                    let mut tail = Envelope::<()>::new(command, None, exit);
+                    tail.findings = &report.findings;
+                    tail.notes = &report.notes;
+                    lines.row(&tail)
+                }
+                Err(problem) => {
+                    exit = problem.exit;
+                    let mut tail = Envelope::<()>::new(command, None, exit);
+                    tail.error = Some(&problem);
+                    lines.row(&tail)
+                }
+            }
+        });
+        // An output that failed outweighs what was found; a reader that went away does not.
+        if printed == Exit::Ok { exit } else { printed }
+    }
+
     /// Prints why there is no answer: to stderr for a person, as an envelope on stdout for a program.
     pub fn problem(&self, command: &str, machine: Option<&Machine>, problem: &Problem) -> Exit {
         if self.quiet {
@@ -167,6 +203,35 @@ impl Printer {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Ok,
             Err(error) => complain(&Problem::new(Exit::Io, format!("cannot write to stdout: {error}"))),
         }
+    }
+}
+
+/// Where the rows of a stream go.
+pub struct Lines<'a> {
+    out: &'a mut dyn Write,
+    rewrite: Option<&'a dyn Fn(&mut Value)>,
+}
+
+impl Lines<'_> {
+    /// One row.
+    ///
+    /// # Errors
+    /// Whatever the writer says; the command gives it back, so that the stream ends.
+    pub fn row<T: Serialize>(&mut self, row: &T) -> io::Result<()> {
+        json::line(row, self.rewrite, self.out)
+    }
+
+    /// Whether rows pass through a rewriter (`--anonymize`), so that [`Lines::ready`] may not be used.
+    pub fn rewrites(&self) -> bool {
+        self.rewrite.is_some()
+    }
+
+    /// Lines that are ready: whole JSON values, a line each, with every character a terminal would act on escaped.
+    ///
+    /// # Errors
+    /// Whatever the writer says.
+    pub fn ready(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.out.write_all(lines)
     }
 }
 
