@@ -49,6 +49,8 @@ pub struct Daemon {
     pub pid: Pid,
     /// When it started, RFC 3339.
     pub start_time: String,
+    /// The same in clock ticks since boot.
+    pub start_ticks: u64,
     /// How long ago it started, in milliseconds.
     pub age_ms: u64,
     /// The kernel's name of it.
@@ -187,6 +189,7 @@ fn daemon(
     let mut daemon = Daemon {
         pid: stat.pid,
         start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+        start_ticks: stat.start_ticks,
         age_ms: host.machine().age_ms(stat.start_ticks),
         comm: stat.comm.lossy().into_owned(),
         agent: agent.agent.clone(),

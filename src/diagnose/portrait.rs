@@ -102,6 +102,8 @@ pub struct Link {
     pub tty: Option<String>,
     /// When it started, RFC 3339.
     pub start_time: String,
+    /// The same in clock ticks since boot.
+    pub start_ticks: u64,
 }
 
 /// A variable that the unit's files speak of, beside what the process has: unit file, drop-in, live.
@@ -218,6 +220,7 @@ fn link(host: &Host, redactor: &Redactor, stat: &Stat) -> Link {
         session: stat.session,
         tty: stat.tty(),
         start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+        start_ticks: stat.start_ticks,
     }
 }
 

@@ -74,6 +74,9 @@ pub struct SubjectData {
     /// When it started, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
+    /// The same in clock ticks since boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ticks: Option<u64>,
     /// The kernel's name of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
@@ -101,6 +104,7 @@ impl Subject {
             reference: self.reference.to_string(),
             pid: self.stat.as_ref().map(|stat| stat.pid),
             start_time: self.stat.as_ref().map(|stat| rfc3339(host.machine().started_ms(stat.start_ticks))),
+            start_ticks: self.stat.as_ref().map(|stat| stat.start_ticks),
             comm: self.stat.as_ref().map(|stat| stat.comm.lossy().into_owned()),
             agent: self.agent.as_ref().map(|agent| agent.agent.clone()),
             user: self.stat.as_ref().and_then(|stat| host.user_name(stat.euid)),

@@ -168,11 +168,14 @@ pub struct View {
     pub mount: Option<Pid>,
     /// Its network namespace is not ours: sockets are looked up in `/proc/<pid>/net`.
     pub net: Option<Pid>,
+    /// Whether its process ids are ours, by the link of its pid namespace; none where that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<bool>,
 }
 
 impl View {
     /// Our own namespaces.
-    pub const OURS: View = View { mount: None, net: None };
+    pub const OURS: View = View { mount: None, net: None, pids: Some(true) };
 }
 
 /// A process, held open.
@@ -229,16 +232,26 @@ impl<'h> Proc<'h> {
     /// The environment block at execve.
     pub fn environ(&self) -> Fact<Environ> {
         let read = || self.environ_block(Environ::parse);
-        self.host.masked_fact(&self.file, "environ", read, |mask, environ| mask.environ(environ))
+        match self.host.masked_fact(&self.file, "environ", read, |mask, environ| mask.environ(environ)) {
+            // Older snapshots hold what the kernel said; see `environ_block`.
+            Err(Unknown::NotPermitted) if self.has_no_memory() => Ok(Environ::default()),
+            other => other,
+        }
+    }
+
+    /// A zombie or a thread of the kernel. `stat` tells that to every account.
+    fn has_no_memory(&self) -> bool {
+        self.stat().is_ok_and(|stat| stat.kernel_thread || stat.is_zombie())
     }
 
     /// Hands the raw block to `read` without copying it. Live machines only; a snapshot has no blocks.
     ///
-    /// A kernel thread and a zombie have no memory, and so an empty block.
+    /// A kernel thread and a zombie have no memory, and so an empty block: also for an account that may not read it.
     pub fn environ_block<T>(&self, read: impl Fn(&[u8]) -> T) -> Fact<T> {
         match self.with("environ", &read) {
             // Linux 6.15 and later answers ESRCH for a process without memory.
             Err(Unknown::Gone) if self.with("stat", |_| ()).is_ok() => Ok(read(b"")),
+            Err(Unknown::NotPermitted) if self.has_no_memory() => Ok(read(b"")),
             other => other,
         }
     }
@@ -312,7 +325,7 @@ impl<'h> Proc<'h> {
                 let ours = self.host.own_namespace(name)?;
                 Ok((self.link(&format!("ns/{name}"))? != ours).then_some(self.pid))
             };
-            Ok(View { mount: other("mnt")?, net: other("net")? })
+            Ok(View { mount: other("mnt")?, net: other("net")?, pids: other("pid").ok().map(|other| other.is_none()) })
         })
     }
 

@@ -8,6 +8,7 @@
 //! net/ours.json            tcp, tcp6, unix; net/<pid>.json for a process in another network namespace
 //! paths/…, listings/…      what stands at a path, which programs a directory holds, by path; names/…: all names in it
 //! documents/…              small files as understood, by path: registration files, units, sessions of logind
+//! hosts/…                  addresses that /etc/hosts gives the host names of values
 //! connect.json             what a thing answered that was opened (--connect)
 //! commands.json            what tmux, systemctl or a login shell printed, where one was named
 //! users.json, pids.json, outlives.json, proc.json   login names, how pids map, what outlives an ssh connection, what /proc hides
