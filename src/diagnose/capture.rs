@@ -62,6 +62,8 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     }
     let failed = |error: String| Problem::new(Exit::Io, error);
     let terminal = Subject::terminal(host);
+    // So that an account that nothing runs as is known to be one; pseudonyms replace the names.
+    host.users();
     let agents = agent::discover(host).map_err(|error| failed(format!("/proc: {error}")))?;
     let keep = kept(host, query, &terminal, &agents)?;
     doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;

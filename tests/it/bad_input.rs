@@ -363,7 +363,7 @@ fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     std::fs::create_dir_all(&state).unwrap();
     make(&state.join("service.json"));
     let begin = Instant::now();
-    let mut command = whoseenv(&["doctor", "--json", "--agent", "no-agent"]);
+    let mut command = whoseenv(&["doctor", "--json", "--agent", "aider"]);
     let ran = ran(command.env("HOME", home.path()));
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     let document = envelope(&ran);
@@ -441,7 +441,7 @@ fn a_bare_machine_is_enough() {
         let mut command = Command::new(PROGRAM);
         ran(command.args(arguments).env_clear().stdin(Stdio::null()).current_dir("/"))
     };
-    for arguments in [vec!["doctor", "--agent", "no-agent"], vec!["show"], vec!["ps"], vec!["ps", "--all"], vec!["doctor", "--demo"]] {
+    for arguments in [vec!["doctor", "--agent", "aider"], vec!["show"], vec!["ps"], vec!["ps", "--all"], vec!["doctor", "--demo"]] {
         let ran = bare(&arguments);
         assert!([0, 1].contains(&ran.code), "{arguments:?}: {}: {}", ran.code, ran.stderr);
         assert!(!ran.stdout.is_empty() && ran.stderr.is_empty(), "{arguments:?}: {}", ran.stderr);

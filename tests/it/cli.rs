@@ -93,6 +93,45 @@ fn exit_codes_are_the_documented_ones() {
 }
 
 #[test]
+fn what_narrows_must_exist_and_what_is_known_need_not_run() {
+    let gone = "4194304";
+    for (arguments, code, words) in [
+        (vec!["ps", "--agent", "opencod"], 2, "Did you mean opencode"),
+        (vec!["ps", "--all", "--agent", "opencod"], 2, "Did you mean opencode"),
+        (vec!["doctor", "--agent", "frobnicate"], 2, "Agents: opencode, zeroclaw"),
+        (vec!["show", "self", "--agent", "frobnicate"], 2, "Agents: "),
+        (vec!["diff", "self", "--agent", "frobnicate"], 2, "Agents: "),
+        (vec!["owner", ":0", "--agent", "frobnicate"], 2, "Agents: "),
+        (vec!["ps", "--user", "no-such-user"], 3, "no account \"no-such-user\""),
+        (vec!["doctor", "--user", "no-such-user"], 3, "no account \"no-such-user\""),
+        (vec!["show", "opencode", "--user", "4000000000"], 3, "no account \"4000000000\""),
+        (vec!["ps", "--pid", gone], 3, "no process 4194304"),
+        (vec!["ps", "--all", "--pid", gone], 3, "no process 4194304"),
+        (vec!["doctor", "--pid", gone], 3, "no process 4194304"),
+    ] {
+        let ran = run(&arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+        let status = ran_json(&arguments);
+        assert_eq!(status, if code == 2 { "failed" } else { "not_found" }, "{arguments:?}");
+    }
+    let none = run(&["ps", "--agent", "goose", "--user", "daemon"]);
+    assert_eq!((none.code, none.stdout.lines().next()), (0, Some("No agent process of goose of the account daemon runs here.")));
+    let none = run(&["doctor", "--agent", "goose", "--user", "daemon"]);
+    assert!(none.stdout.starts_with("No agent daemon of goose of the account daemon runs here."), "{}", none.stdout);
+    let sleeper = Sleeper::start(&[("A", "1")]);
+    let none = run(&["ps", "--pid", &sleeper.pid()]);
+    assert_eq!(
+        (none.code, none.stdout.lines().next()),
+        (0, Some(format!("No agent process with the pid {} runs here.", sleeper.pid()).as_str()))
+    );
+}
+
+fn ran_json(arguments: &[&str]) -> Value {
+    run(&[arguments, &["--json"]].concat()).json()["status"].clone()
+}
+
+#[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);
     assert_eq!(human.stdout, "");

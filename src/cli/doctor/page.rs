@@ -10,7 +10,20 @@ use crate::verdict::{Finding, Outcome, Severity, State};
 /// More evidence than this under one finding is shown with --verbose alone.
 const EVIDENCE: usize = 3;
 
-pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hidden: bool) -> Page {
+/// What the screen depends on beside the report.
+pub struct Around {
+    /// All evidence.
+    pub verbose: bool,
+    /// The machine is the one in the program.
+    pub demo: bool,
+    /// `/proc` hides processes.
+    pub hidden: bool,
+    /// What narrowed the question; see [`crate::diagnose::subject::Narrow::words`].
+    pub narrow: String,
+}
+
+pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
+    let &Around { verbose, demo, hidden, ref narrow } = around;
     let data = &report.data;
     let mut page = Page::new();
     if demo {
@@ -18,7 +31,8 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hi
         page.gap();
     }
     if data.daemons.is_empty() {
-        page.line(0, if hidden { "No agent daemon is to be seen from this account." } else { "No agent daemon runs here." });
+        let place = if hidden { "is to be seen from this account" } else { "runs here" };
+        page.hanging(0, 2, Text::plain(format!("No agent daemon{narrow} {place}.")));
         page.hanging(0, 2, Text::styled(Style::Dim, format!("Looked for {}.", data.looked_for.join(", "))));
     }
     let mut told = Vec::new();
