@@ -217,6 +217,63 @@ fn a_zombie_and_a_thread_of_the_kernel_have_no_environment_and_are_told() {
 }
 
 #[test]
+fn a_zombie_and_a_thread_of_the_kernel_are_told_to_every_account() {
+    need!(own_root());
+    need!(tool("setpriv", "util-linux"));
+    let (_dir, program) = public();
+    let parent = Puppet::new(&[b"puppet"], &[b"PUPPET=zombie", b"DISPLAY=:7"]);
+    let mut dead = vec![(parent.said.clone(), "a zombie has no environment")];
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm.trim() == "kthreadd") {
+        dead.push(("2".to_owned(), "a thread of the kernel has no environment"));
+    }
+    for (pid, words) in dead {
+        let roots = envelope(&run(&["show", &pid, "--json"]));
+        let show = as_nobody("", &program, &["show", &pid, "--json"]);
+        let document = envelope(&show);
+        assert_eq!((show.code, &document["status"]), (0, &json!("ok")), "{document:#}");
+        assert_eq!(document["data"]["process"].get("unreadable"), None);
+        assert!(text(&document["notes"]).contains(words), "{:#}", document["notes"]);
+        assert_eq!(document["notes"], roots["notes"]);
+        let all = as_nobody("", &program, &["ps", "--all", "--json", "--pid", &pid]);
+        assert_eq!(envelope(&all)["data"]["processes"][0].get("unreadable"), None, "{}", all.stdout);
+    }
+}
+
+/// What `self` is where another account asks: by whom it was made to, and what it has to work with.
+#[test]
+fn self_is_the_terminal_and_not_the_program_that_changed_the_user() {
+    need!(own_root());
+    let (_dir, program) = public();
+    let nobody = NOBODY.to_string();
+    let ordinary = need!(crate::world::accounts::ordinary());
+    let quoted = format!("{} show self --json", program.display());
+    let ask = |command: &mut Command| {
+        let command = command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/nonexistent").env("LC_ASKED", "yes");
+        let ran = ran(command.stdin(Stdio::null()));
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        let document = envelope(&ran);
+        let asked = document["data"]["environment"].as_array().unwrap().iter().any(|row| row["name"] == "LC_ASKED");
+        (document["data"]["process"]["pid"].as_u64().unwrap(), asked, document["notes"][0].as_str().unwrap().to_owned())
+    };
+    let own = u64::from(std::process::id());
+    let arguments = ["show", "self", "--json"];
+    let (pid, asked, note) =
+        ask(Command::new("setpriv").args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]).arg(&program).args(arguments));
+    assert_eq!((pid, asked), (own, true), "setpriv becomes the tool: {note}");
+    let (pid, asked, note) = ask(Command::new("runuser").args(["-u", &ordinary.name, "--"]).arg(&program).args(arguments));
+    assert_eq!((pid, asked), (own, true), "{note}");
+    assert!(note.contains("what the tool was given through runuser"), "{note}");
+    let (pid, asked, note) = ask(Command::new("su").args(["-", &ordinary.name, "-c", &quoted]));
+    assert_eq!((pid, asked), (own, false), "a login has an environment of its own: {note}");
+    assert!(note.contains("may not be read from this account; what the tool was given through su"), "{note}");
+    let (pid, asked, note) = ask(Command::new("su").args(["root", "-c", &format!("{quoted}; true")]));
+    assert_eq!(pid, own, "the shell in between is no terminal: {note}");
+    assert!(!asked && note.contains("as it was started; su gave the tool another"), "the test's own block, which has no LC_ASKED: {note}");
+    let (pid, asked, note) = ask(Command::new("sh").args(["-c", &format!("{quoted}; true")]));
+    assert!(pid != own && asked && note.contains("no tty"), "a script without a tty is what started it: {note}");
+}
+
+#[test]
 fn a_block_that_was_written_over_is_told() {
     let puppet = Puppet::new(&[b"puppet"], &[b"PUPPET=title:worker [idle]", b"DISPLAY=:7", b"HOME=/home/somebody/with/a/long/path"]);
     let show = run(&["show", &puppet.pid(), "--json"]);
