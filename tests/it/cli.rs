@@ -132,6 +132,35 @@ fn ran_json(arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn one_host_has_one_pseudonym_in_every_variable() {
+    let sleeper = Sleeper::start(&[
+        ("DISPLAY", "zebrafinch.example.org:0"),
+        ("DOCKER_HOST", "ssh://core@zebrafinch.example.org:22"),
+        ("PULSE_SERVER", "tcp:Zebrafinch.Example.Org:4713"),
+        ("https_proxy", "http://quokkaproxy.example.org:3128"),
+        ("LC_NOTE", "quokkaproxy.example.org zebrafinch"),
+    ]);
+    let pid = sleeper.pid();
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = dir.path().join("snapshot");
+    let snapshot = snapshot.to_str().unwrap();
+    assert_eq!(run(&["snapshot", snapshot, "--pid", &pid, "--anonymize"]).code, 0);
+    for arguments in [vec!["show", &pid, "--anonymize", "--show-all"], vec!["show", &pid, "--from", snapshot]] {
+        for face in ["human", "json", "ndjson"] {
+            let shown = ran(whoseenv(&arguments).args(["--format", face])).stdout;
+            let lower = shown.to_lowercase();
+            assert!(!lower.contains("zebrafinch") && !lower.contains("quokkaproxy"), "{arguments:?} {face}: {shown}");
+        }
+        let document = ran(whoseenv(&arguments).arg("--json")).json();
+        let rows = document["data"]["environment"].as_array().unwrap();
+        let value = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap()["value"].as_str().unwrap().to_owned();
+        let host = value("DISPLAY").trim_end_matches(":0").to_owned();
+        assert!(host.starts_with("host"), "{host}");
+        assert_eq!((value("DOCKER_HOST"), value("PULSE_SERVER")), (format!("ssh://core@{host}:22"), format!("tcp:{host}:4713")));
+    }
+}
+
+#[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);
     assert_eq!(human.stdout, "");
