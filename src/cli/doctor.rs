@@ -54,7 +54,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
             }
             let around =
                 page::Around { verbose: start.verbose, demo: args.demo, hidden: start.host.hiding().is_some(), narrow: narrow.words() };
-            start.print(report, |report| page::page(report, &terminal.label, &around))
+            start.answer(report, |report| page::page(report, &terminal.label, &around))
         }
         Err(reason) => start.problem("doctor", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     }

@@ -28,7 +28,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let report = resolve(&start.host, &args.target, &args.narrow.into())
         .and_then(|subject| ownership::owner(&start.host, &start.redactor, &args.query, &subject, start.connect));
     match report {
-        Ok(report) => start.print(report, |report| page(report, start.verbose)),
+        Ok(report) => start.answer(report, |report| page(report, start.verbose)),
         Err(problem) => start.problem("owner", &problem),
     }
 }

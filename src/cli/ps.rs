@@ -4,7 +4,7 @@ use super::{Global, NarrowArgs, Start};
 use crate::agent::Role;
 use crate::diagnose::roster::{self, Data, Row};
 use crate::diagnose::subject::Narrow;
-use crate::report::{Exit, Format, Page, Problem, Report, Style, Text};
+use crate::report::{Exit, Page, Problem, Report, Style, Text};
 
 /// List agent daemons, clients and their tools: who started each, from where, how long ago
 #[derive(Debug, clap::Args)]
@@ -38,20 +38,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(report) => report,
         Err(reason) => return start.problem("ps", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     };
-    if start.printer.format == Format::Ndjson {
-        let mut head = Report {
-            command: "ps",
-            data: (),
-            findings: report.findings,
-            notes: report.notes,
-            not_permitted: false,
-            undetermined: false,
-            differs: false,
-        };
-        start.finish(&mut head);
-        return start.printer.rows(start.host.machine(), &head, &report.data.processes);
-    }
-    start.print(report, |report| page(report, &query, start.host.hiding().is_some()))
+    start.answer(report, |report| page(report, &query, start.host.hiding().is_some()))
 }
 
 fn page(report: &Report<Data>, query: &roster::Query, hidden: bool) -> Page {

@@ -11,7 +11,7 @@ use crate::agent;
 use crate::env::reference::Reference;
 use crate::host::{Host, Pid, files};
 use crate::redact::Redactor;
-use crate::report::{Exit, Problem, Report};
+use crate::report::{Exit, Problem, Report, Rows};
 
 use super::subject::{Narrow, Subject, resolve};
 use super::{doctor, portrait, pseudonyms, roster};
@@ -31,6 +31,15 @@ pub struct Data {
     pub files: usize,
     /// Addresses, users and hosts were replaced.
     pub anonymized: bool,
+}
+
+impl Rows for Data {
+    type Row = Data;
+    const FIELD: Option<&'static str> = None;
+
+    fn split(self) -> (Option<Self>, Vec<Data>) {
+        (None, vec![self])
+    }
 }
 
 /// What to keep.

@@ -15,7 +15,7 @@ use crate::host::machine::rfc3339;
 use crate::host::{Fact, Host, Pid, Unknown};
 use crate::origin::{self, Birth, Kind};
 use crate::redact::Redactor;
-use crate::report::Report;
+use crate::report::{Report, Rows};
 use crate::verdict::registry::DAEMON_UNREADABLE;
 use crate::verdict::{Finding, Liveness, Outcome};
 
@@ -40,6 +40,16 @@ pub struct Data {
     pub others: Vec<Other>,
     /// What was looked for.
     pub looked_for: Vec<String>,
+}
+
+impl Rows for Data {
+    type Row = Daemon;
+    const FIELD: Option<&'static str> = Some("daemons");
+
+    fn split(mut self) -> (Option<Self>, Vec<Daemon>) {
+        let rows = std::mem::take(&mut self.daemons);
+        (Some(self), rows)
+    }
 }
 
 /// One daemon against the terminal.

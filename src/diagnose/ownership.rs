@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::host::{Host, Unknown, Value};
 use crate::origin::{self, Kind, Named, Owner};
 use crate::redact::Redactor;
-use crate::report::{Exit, Problem, Report};
+use crate::report::{Exit, Problem, Report, Rows};
 use crate::verdict::{Evidence, Liveness, State};
 
 use super::subject::{Subject, SubjectData};
@@ -33,6 +33,15 @@ pub struct Data {
     pub evidence: Vec<Evidence>,
     /// Whose environment the value was judged in.
     pub carrier: SubjectData,
+}
+
+impl Rows for Data {
+    type Row = Data;
+    const FIELD: Option<&'static str> = None;
+
+    fn split(self) -> (Option<Self>, Vec<Data>) {
+        (None, vec![self])
+    }
 }
 
 /// What was asked about.

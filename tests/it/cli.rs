@@ -160,6 +160,47 @@ fn one_host_has_one_pseudonym_in_every_variable() {
     }
 }
 
+/// A head with what belongs to no row, a line a row, a tail with the verdict: together no more and no less than the document.
+#[test]
+fn ndjson_is_the_document_row_by_row_for_every_command() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/foreign");
+    for (arguments, field, rows) in [
+        (vec!["doctor", "--demo"], Some("daemons"), 1),
+        (vec!["doctor", "--from", fixture], Some("daemons"), 1),
+        (vec!["ps", "--all", "--from", fixture], Some("processes"), 2),
+        (vec!["show", "opencode", "--from", fixture], Some("environment"), 10),
+        (vec!["diff", "opencode", "--from", fixture], Some("variables"), 10),
+        (vec!["owner", "DISPLAY", "opencode", "--from", fixture], None, 1),
+    ] {
+        let asked = |face: &str| ran(whoseenv(&arguments).args(["--format", face]).env("WHOSEENV_FINGERPRINT_KEY", "0"));
+        let (json, ndjson) = (asked("json"), asked("ndjson"));
+        assert_eq!(json.code, ndjson.code, "{arguments:?}");
+        let document = json.json();
+        let lines: Vec<Value> = ndjson.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [head, found @ .., tail] = &lines[..] else { panic!("{arguments:?}: {}", ndjson.stdout) };
+        assert!(found.len() >= rows, "{arguments:?}: {}", found.len());
+        for key in ["schema", "tool", "host", "privilege", "status"] {
+            assert_eq!(head[key], document[key], "{arguments:?}: {key}");
+        }
+        for key in ["schema", "status", "findings", "notes"] {
+            assert_eq!(tail[key], document[key], "{arguments:?}: {key}");
+        }
+        assert_eq!(tail.get("data"), None, "{arguments:?}");
+        match field {
+            None => assert_eq!((head.get("data"), &found[0]), (None, &document["data"]), "{arguments:?}"),
+            Some(field) => {
+                let mut rest = document["data"].clone();
+                let items = rest.as_object_mut().unwrap().shift_remove(field).unwrap();
+                assert_eq!(Value::from(found.to_vec()), items, "{arguments:?}");
+                let rest = Some(rest).filter(|rest| rest != &json!({}));
+                assert_eq!(head.get("data"), rest.as_ref(), "{arguments:?}");
+                let schema = run(&["schema", arguments[0]]).json();
+                assert!(schema["description"].as_str().unwrap().contains(&format!("data.{field}")), "{schema:#}");
+            }
+        }
+    }
+}
+
 #[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);
