@@ -204,6 +204,12 @@ impl Named {
             Ok(Answer::Answers(detail)) => (self.liveness.state, detail),
             Ok(Answer::Rejected(detail)) => (State::Rejected, detail),
             Ok(Answer::Refused(detail)) => (State::Refused, detail),
+            // What it was born with is gone, whether or not the other one answers.
+            Ok(Answer::Silent(detail)) if self.liveness.state == State::Reused => {
+                self.notes.push(format!("Asked: {detail}."));
+                return self;
+            }
+            Ok(Answer::Silent(detail)) => (State::Unknown, detail),
             Err(unknown) => {
                 self.notes.push(format!("Asked, and no answer could be had: {unknown}."));
                 return self;

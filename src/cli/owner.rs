@@ -4,6 +4,7 @@ use super::diff::alive;
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::ownership::{self, Data};
 use crate::diagnose::subject::resolve;
+use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
 
@@ -38,6 +39,7 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     let mut page = Page::new();
     let value = data.query.value.human();
     let asked = match &data.query.name {
+        Some(name) if data.query.value == Shown::default() => format!("{name}, whose value is not known"),
         Some(name) => format!("{name}={value}"),
         None => value,
     };

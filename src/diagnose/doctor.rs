@@ -112,6 +112,13 @@ pub struct Point {
     pub liveness: Liveness,
 }
 
+impl Point {
+    /// Whether no more can be told of this one than of the other: both are masked, and stand alike.
+    pub fn is_like(&self, other: &Point) -> bool {
+        self.value.masked.is_some() && other.value.masked.is_some() && self.liveness == other.liveness
+    }
+}
+
 /// A process of an agent that is no daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Other {

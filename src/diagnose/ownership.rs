@@ -73,6 +73,10 @@ pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, c
         let kind = kind_of(query.as_bytes(), value.clear());
         let named = judge(&carrier, redactor, query.as_bytes(), value).unwrap_or_else(|| lives_not(query));
         (Some(query.to_owned()), kind, Shown::of(redactor, query.as_bytes(), value), named)
+    } else if let Some(name) = query.split_once('=').map(|(name, _)| name).filter(|name| is_name(name)) {
+        return Err(Problem::new(Exit::Usage, format!("{name}=… is a name and a value; give one of them"))
+            .hint(format!("The value as {} carries it: whoseenv owner {name} {}", subject.label, subject.reference))
+            .hint("Any value: what stands behind the `=`, alone"));
     } else {
         let kind = origin::kind_of_value(query.as_bytes()).ok_or_else(|| {
             Problem::new(Exit::Usage, format!("{query:?} is neither a variable's name nor a value of a known form"))

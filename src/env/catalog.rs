@@ -77,6 +77,18 @@ pub struct Catalog {
     socket: Variable,
 }
 
+/// An error of the TOML reader in one line: where, and what.
+pub fn toml_error(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => {
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            format!("line {}, column {}: {message}", before.matches('\n').count() + 1, line.chars().count() + 1)
+        }
+        None => message,
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -85,7 +97,7 @@ struct Table {
 }
 
 fn read(text: &str) -> Result<Vec<Variable>, CatalogError> {
-    let table: Table = toml::from_str(text).map_err(|error| CatalogError::Syntax(error.to_string()))?;
+    let table: Table = toml::from_str(text).map_err(|error| CatalogError::Syntax(toml_error(text, &error)))?;
     let mut seen = std::collections::HashSet::new();
     for row in &table.variable {
         let stem = row.name.strip_suffix('*').unwrap_or(&row.name);

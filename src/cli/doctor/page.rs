@@ -3,7 +3,7 @@
 use super::super::diff::{alive, style_of};
 use super::super::ps::age;
 use crate::diagnose::doctor::needs::{Need, Verdict};
-use crate::diagnose::doctor::{Daemon, Data};
+use crate::diagnose::doctor::{Daemon, Data, Point};
 use crate::report::{Page, Report, Style, Text};
 use crate::verdict::{Finding, Outcome, Severity, State};
 
@@ -55,11 +55,21 @@ pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
     let rest: Vec<&Finding> = report.findings.iter().filter(|finding| !told.contains(&finding.subject)).collect();
     if !data.terminal_variables.is_empty() && (data.daemons.is_empty() || verbose) {
         page.heading(upper(terminal));
-        for point in data.terminal_variables.iter().filter(|point| point.liveness.state != State::None) {
+        let (masked, shown): (Vec<&Point>, Vec<&Point>) =
+            data.terminal_variables.iter().filter(|point| point.liveness.state != State::None).partition(|point| {
+                point.value.masked.is_some() && data.terminal_variables.iter().filter(|other| other.is_like(point)).count() > 1
+            });
+        for point in shown {
             page.hanging(2, 4, Text::styled(Style::Strong, &point.name).then(Style::Plain, format!("={}", point.value.human())));
             if let Some(text) = alive(&point.liveness) {
                 page.hanging(4, 6, text);
             }
+        }
+        for (at, point) in masked.iter().enumerate().filter(|(at, point)| !masked[..*at].iter().any(|other| other.is_like(point))) {
+            let names: Vec<&str> = masked[at..].iter().filter(|other| other.is_like(point)).map(|other| other.name.as_str()).collect();
+            page.hanging(2, 4, Text::styled(Style::Strong, names.join(", ")));
+            let state = Text::styled(style_of(point.liveness.state), point.liveness.state.word());
+            page.hanging(4, 6, state.then(Style::Dim, format!(", each: {}", point.liveness.detail)));
         }
     }
     let mut subjects: Vec<&str> = rest.iter().map(|finding| finding.subject.as_str()).collect();
