@@ -383,7 +383,11 @@ mod tests {
     #[test]
     fn a_bad_file_says_why() {
         let error = |text: &str| built_in().merge(text).unwrap_err().to_string();
-        assert!(error("variable = 3").contains("invalid type"), "{}", error("variable = 3"));
+        assert!(error("variable = 3").starts_with("line 1, column 12: invalid type"), "{}", error("variable = 3"));
+        assert!(error("# é\n[[variable]\n").starts_with("line 2, column "), "{}", error("# é\n[[variable]\n"));
+        for text in ["variable = 3", "# é\n[[variable]\n", "x = \"", "[[variable]]\nname = 7", "\u{202e}="] {
+            assert!(!error(text).contains('\n'), "{:?}", error(text));
+        }
         assert!(error("[[variable]]\nname=\"A\"\nclass=\"colour\"\ntext=\"\"").contains("colour"));
         assert!(error("[[variable]]\nname=\"A\"\nclass=\"other\"\ntext=\"\"\nsecert=1").contains("secert"));
         assert_eq!(

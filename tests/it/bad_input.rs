@@ -308,6 +308,8 @@ fn what_may_not_be_read_is_unknown_and_exit_4() {
     assert!(envelope(&diff)["data"]["variables"].as_array().unwrap().iter().all(|row| row["state"] == "unknown"));
     let owner = as_nobody("", &program, &["owner", "DISPLAY", &sleeper.pid(), "--json"]);
     assert_eq!((owner.code, &envelope(&owner)["data"]["liveness"]["state"]), (4, &json!("unknown")));
+    let human = as_nobody("", &program, &["owner", "DISPLAY", &sleeper.pid()]);
+    assert_eq!(human.stdout.lines().next(), Some("DISPLAY, whose value is not known"), "{}", human.stdout);
     let all = as_nobody("", &program, &["ps", "--all", "--json"]);
     assert_eq!(all.code, 0, "nobody asked about that process: a note");
     assert!(text(&envelope(&all)["notes"]).contains("could not be read"));
@@ -576,6 +578,7 @@ fn a_user_file_that_is_broken_is_named_with_its_line() {
             let human = asked(&["ps"]);
             assert_eq!(human.code, 2, "{}", human.stderr);
             assert!(human.stderr.contains(file.to_str().unwrap()) && human.stderr.contains(line), "{}", human.stderr);
+            assert!(!human.stderr.contains("\\n") && human.stderr.lines().count() == 3, "the message is one line: {}", human.stderr);
             assert_eq!(asked(&["ps", "--json"]).json()["status"], "failed");
         }
         std::fs::remove_file(&file).unwrap();

@@ -202,6 +202,44 @@ fn ndjson_is_the_document_row_by_row_for_every_command() {
 }
 
 #[test]
+fn a_name_and_a_value_together_are_explained() {
+    for query in ["DISPLAY=:94", "SSH_AUTH_SOCK=/tmp/x", "A="] {
+        let name = query.split('=').next().unwrap();
+        let ran = run(&["owner", query]);
+        assert_eq!(ran.code, 2, "{}", ran.stdout);
+        assert!(ran.stderr.starts_with(&format!("whoseenv: {name}=… is a name and a value; give one of them\n\n")), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("whoseenv owner {name} self")), "{}", ran.stderr);
+    }
+    assert_ne!(run(&["owner", "unix:path=/nonexistent/bus"]).code, 2, "an address with a `=` in it is a value");
+}
+
+#[test]
+fn what_takes_the_connection_and_says_nothing_is_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.1");
+    let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let sleeper = Sleeper::start(&[("SSH_AUTH_SOCK", path.to_str().unwrap())]);
+    let passive = run(&["owner", "SSH_AUTH_SOCK", &sleeper.pid(), "--json"]).json();
+    assert_eq!(passive["data"]["liveness"]["state"], "alive", "{passive:#}");
+    let asked = run(&["owner", "SSH_AUTH_SOCK", &sleeper.pid(), "--connect", "--json"]);
+    assert_eq!(asked.code, 5, "{}", asked.stdout);
+    assert_eq!(
+        asked.json()["data"]["liveness"],
+        json!({"state": "unknown", "detail": "it took the connection and did not answer within 2000 ms", "how": "connects"})
+    );
+}
+
+#[test]
+fn masked_variables_of_the_terminal_share_a_line_where_nothing_else_is_told_of_them() {
+    let masked = ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "KUBECONFIG"];
+    let ran = ran(whoseenv(&["doctor", "--agent", "aider"]).envs(masked.map(|name| (name, "/etc/passwd"))));
+    let text = ran.stdout;
+    assert_eq!(text.matches("its value is masked").count(), 1, "{text}");
+    let line = text.lines().find(|line| line.contains("KUBECONFIG")).unwrap_or_default();
+    assert!(masked.iter().all(|name| line.contains(name)), "{text}");
+}
+
+#[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);
     assert_eq!(human.stdout, "");
