@@ -124,6 +124,8 @@ impl Point {
 pub struct Other {
     /// Process id.
     pub pid: Pid,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
     /// The agent.
     pub agent: String,
     /// What it is for.
@@ -157,7 +159,7 @@ pub fn examine(
             continue;
         }
         if agent.role != Role::Daemon {
-            others.push(Other { pid: agent.stat.pid, agent: agent.agent.clone(), role: agent.role });
+            others.push(Other { pid: agent.stat.pid, start_ticks: agent.stat.start_ticks, agent: agent.agent.clone(), role: agent.role });
             continue;
         }
         let subject = Subject::process(host, Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent.clone()));

@@ -415,6 +415,63 @@ fn another_namespace_is_judged_in_its_own_view() {
     assert_ne!(display["data"]["liveness"]["state"], "alive", "{port:?} is not in its network: {display:#}");
 }
 
+#[test]
+fn a_display_with_the_hosts_own_name_leads_where_the_process_s_etc_hosts_says() {
+    need!(own_root());
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = write(dir.path(), "hosts", format!("127.0.0.1 localhost {hostname}\n").as_bytes());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().max(6_100);
+    let Ok(listener) = std::net::TcpListener::bind(("127.0.0.1", free)) else { skip!("the port was taken") };
+    let display = format!("{hostname}:{}", free - 6_000);
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &format!("mount --bind {} /etc/hosts && exec sleep 600", hosts.display())]).env_clear();
+    let inside = Sleeper(command.env("PATH", "/usr/bin:/bin").env("DISPLAY", &display).stdin(Stdio::null()).spawn().unwrap());
+    let comm = format!("/proc/{}/comm", inside.pid());
+    let mounted = (0..400).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        std::fs::read_to_string(&comm).is_ok_and(|comm| comm.trim() == "sleep")
+    });
+    if !mounted {
+        skip!("namespaces cannot be made here");
+    }
+    let state = || envelope(&run(&["owner", "DISPLAY", &inside.pid(), "--json"]))["data"]["liveness"]["state"].clone();
+    assert_eq!(state(), "alive", "{display}");
+    let snapshot = dir.path().join("snapshot");
+    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &inside.pid()]).code, 0);
+    let captured = run(&["owner", "DISPLAY", &inside.pid(), "--json", "--from", snapshot.to_str().unwrap()]);
+    assert_eq!(envelope(&captured)["data"]["liveness"]["state"], "alive");
+    drop(listener);
+    assert_eq!(state(), "refused", "{display}");
+}
+
+#[test]
+fn a_pid_of_another_pid_namespace_is_nobody_here() {
+    need!(own_root());
+    let own = Sleeper::start(&[]);
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "sleep", "600"]).env_clear();
+    command.env("PATH", "/usr/bin:/bin").env("SSH_AGENT_PID", own.pid()).stdin(Stdio::null());
+    let outside = Sleeper(command.spawn().unwrap());
+    let children = format!("/proc/{0}/task/{0}/children", outside.pid());
+    let inside = (0..400).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        let child = std::fs::read_to_string(&children).ok()?.trim().to_owned();
+        std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == "sleep").then_some(child)
+    });
+    let Some(inside) = inside else { skip!("pid namespaces cannot be made here") };
+    let state = |pid: &str| envelope(&run(&["owner", "SSH_AGENT_PID", pid, "--json"]))["data"]["liveness"].clone();
+    // It shares our files: only the link of its pid namespace tells.
+    assert_eq!(state(&inside)["state"], "unknown", "{:#}", state(&inside));
+    assert!(text(&state(&inside)).contains("another namespace"));
+    assert_eq!(state(&outside.pid())["state"], "alive", "{:#}", state(&outside.pid()));
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = dir.path().join("snapshot");
+    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &inside]).code, 0);
+    let captured = envelope(&run(&["owner", "SSH_AGENT_PID", &inside, "--json", "--from", snapshot.to_str().unwrap()]));
+    assert_eq!(captured["data"]["liveness"], state(&inside));
+}
+
 /// A registration file for the terminal that asks, and what doctor says of it.
 fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     let home = tempfile::tempdir().unwrap();

@@ -239,6 +239,28 @@ fn masked_variables_of_the_terminal_share_a_line_where_nothing_else_is_told_of_t
     assert!(masked.iter().all(|name| line.contains(name)), "{text}");
 }
 
+/// The kernel's own two numbers, `btime` and the start in ticks, and not the moment of asking.
+#[test]
+fn a_start_time_is_the_same_in_every_run() {
+    let sleeper = Sleeper::start(&[("DISPLAY", ":77")]);
+    let pid = sleeper.pid();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let ticks: u64 = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+    let kernel = std::fs::read_to_string("/proc/stat").unwrap();
+    let btime: u64 = kernel.lines().find_map(|line| line.strip_prefix("btime ")).unwrap().parse().unwrap();
+    let started = ran(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.", "-d"]).arg(format!("@{}", btime + ticks / 100))).stdout;
+    let started = format!("{}{:03}Z", started.trim(), ticks % 100 * 10);
+    let facts = |value: &Value| (value["start_time"].as_str().unwrap().to_owned(), value["start_ticks"].as_u64().unwrap());
+    for _ in 0..5 {
+        let show = run(&["show", &pid, "--json"]).json();
+        let owner = run(&["owner", "DISPLAY", &pid, "--json"]).json();
+        let ps = run(&["ps", "--all", "--pid", &pid, "--json"]).json();
+        for value in [&show["data"]["process"], &show["data"]["chain"][0], &owner["data"]["carrier"], &ps["data"]["processes"][0]] {
+            assert_eq!(facts(value), (started.clone(), ticks), "{value:#}");
+        }
+    }
+}
+
 #[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);
