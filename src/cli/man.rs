@@ -72,7 +72,10 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     Man::new(command.clone()).title("WHOSEENV").section("1").manual("whoseenv").source(source()).render(&mut text)?;
     let mut more = Roff::new();
     let references = [
-        ("self", "this terminal: the nearest ancestor on the controlling tty, sudo passed over"),
+        (
+            "self",
+            "this terminal: the nearest ancestor on the controlling tty; sudo, su, runuser and their like are passed over, and the answer says whose environment was used",
+        ),
         ("PID", "a process"),
         ("AGENT", "the daemon of an agent; an error when it fits several, which --user, --pid and --agent narrow"),
         ("file:PATH", "a file of NAME=value entries, separated by NUL or by newlines"),

@@ -50,6 +50,13 @@ struct Before {
     doubtful: bool,
 }
 
+impl Before {
+    /// Why what comes next is not shown.
+    fn rule(&self) -> Rule {
+        if self.secret { Rule::SecretName } else { Rule::Argv }
+    }
+}
+
 impl Redactor {
     /// The arguments with those that may not be shown masked whole.
     pub fn arguments(&self, argv: &[Value]) -> Vec<Value> {
@@ -97,9 +104,9 @@ impl Redactor {
         if !bytes.iter().any(u8::is_ascii_whitespace) {
             return self.word(bytes, before);
         }
-        let before = std::mem::take(before);
-        if before.secret || before.doubtful {
-            return Err(Rule::SecretName);
+        let announced = std::mem::take(before);
+        if announced.secret || announced.doubtful {
+            return Err(announced.rule());
         }
         if shapes::secret(bytes) {
             return Err(Rule::SecretShape);
@@ -113,7 +120,7 @@ impl Redactor {
     fn word(&self, word: &[u8], before: &mut Before) -> Verdict {
         let announced = std::mem::take(before);
         if announced.secret || announced.doubtful && !word.starts_with(b"-") && !path(word) {
-            return Err(Rule::SecretName);
+            return Err(announced.rule());
         }
         if word.is_empty() || word == b"-" || word == b"--" {
             return Ok(());
@@ -140,7 +147,7 @@ impl Redactor {
         // Also where the option itself may not be shown.
         *before = Before { secret: secret && value.is_none(), doubtful: doubtful && value.is_none() };
         if value.is_some_and(|value| !value.is_empty() && (secret || doubtful && !path(value))) {
-            return Err(Rule::SecretName);
+            return Err(Before { secret, doubtful }.rule());
         }
         if shapes::secret(word) {
             return Err(Rule::SecretShape);

@@ -337,6 +337,9 @@ fn hidepid_is_told_and_nothing_is_sure_then() {
     let agent = as_nobody(mounted, &program, &["diff", "zeroclaw"]);
     assert_eq!(agent.code, 4, "{}", agent.stderr);
     assert!(agent.stderr.contains("hidepid=invisible"), "{}", agent.stderr);
+    for arguments in [["ps", "--pid", "1"], ["doctor", "--pid", "1"]] {
+        assert_eq!(as_nobody(mounted, &program, &arguments).code, 4, "{arguments:?}: it is there and hidden");
+    }
     let closed = "mount -t proc -o hidepid=1 proc /proc || exit 99";
     assert_eq!(as_nobody(closed, &program, &["show", "1"]).code, 4);
     assert!(as_nobody(closed, &program, &["ps"]).stdout.contains("hidepid=noaccess"));

@@ -115,6 +115,11 @@ fn what_narrows_must_exist_and_what_is_known_need_not_run() {
         let status = ran_json(&arguments);
         assert_eq!(status, if code == 2 { "failed" } else { "not_found" }, "{arguments:?}");
     }
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/foreign");
+    let captured = |user: &str| run(&["ps", "--from", fixture, "--user", user]);
+    assert_eq!((captured("user1").code, captured("1001").code), (0, 0));
+    let gone = captured("daemon2");
+    assert!(gone.code == 3 && gone.stderr.contains("no account \"daemon2\" in this snapshot"), "{}", gone.stderr);
     let none = run(&["ps", "--agent", "goose", "--user", "daemon"]);
     assert_eq!((none.code, none.stdout.lines().next()), (0, Some("No agent process of goose of the account daemon runs here.")));
     let none = run(&["doctor", "--agent", "goose", "--user", "daemon"]);
