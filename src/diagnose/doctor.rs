@@ -15,7 +15,7 @@ use crate::host::machine::rfc3339;
 use crate::host::{Fact, Host, Pid, Unknown};
 use crate::origin::{self, Birth, Kind};
 use crate::redact::Redactor;
-use crate::report::{Report, Rows};
+use crate::report::Report;
 use crate::verdict::registry::DAEMON_UNREADABLE;
 use crate::verdict::{Finding, Liveness, Outcome};
 
@@ -42,7 +42,7 @@ pub struct Data {
     pub looked_for: Vec<String>,
 }
 
-impl Rows for Data {
+impl crate::report::Rows for Data {
     type Row = Daemon;
     const FIELD: Option<&'static str> = Some("daemons");
 

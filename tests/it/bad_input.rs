@@ -14,7 +14,7 @@ use crate::run::{PROGRAM, Ran, Sleeper, ran, run, whoseenv, write};
 use crate::world::need::{Missing, Needed, tool};
 
 /// An ordinary account that nobody has.
-const NOBODY: u32 = 61_234;
+pub const NOBODY: u32 = 61_234;
 
 /// Bytes that move a cursor, set a title, turn the direction of writing, or hide.
 const HOSTILE: &[u8] = b"\x1b[31m\x07\x1b]0;title\x07\xe2\x80\xae\xe2\x80\x8b\xc2\x9b31m\xe2\x80\xa8\xef\xbb\xbf";
@@ -26,12 +26,12 @@ fn raw(text: &str) -> Option<char> {
     text.chars().find(|char| acts(*char) || hides(*char))
 }
 
-fn own_root() -> Needed<()> {
+pub fn own_root() -> Needed<()> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Missing::new("changing the account and mounting take root") }
 }
 
 /// A copy of the program where any account may run it.
-fn public() -> (tempfile::TempDir, PathBuf) {
+pub fn public() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::Builder::new().prefix("whoseenv-bad-").tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = dir.path().join("whoseenv");
@@ -40,20 +40,20 @@ fn public() -> (tempfile::TempDir, PathBuf) {
 }
 
 /// The program as an ordinary account, behind a shell in a mount namespace of its own where root first does `prepare`.
-fn as_nobody(prepare: &str, program: &Path, arguments: &[&str]) -> Ran {
+pub fn as_nobody(prepare: &str, program: &Path, arguments: &[&str]) -> Ran {
     let script = format!("{prepare}\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups -- \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &script, "sh"]).arg(program).args(arguments);
     ran(command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null()))
 }
 
-fn envelope(ran: &Ran) -> Value {
+pub fn envelope(ran: &Ran) -> Value {
     let document = ran.json();
     assert!(document["schema"].is_string(), "{document:#}");
     document
 }
 
-fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     value.to_string()
 }
 
@@ -217,63 +217,6 @@ fn a_zombie_and_a_thread_of_the_kernel_have_no_environment_and_are_told() {
 }
 
 #[test]
-fn a_zombie_and_a_thread_of_the_kernel_are_told_to_every_account() {
-    need!(own_root());
-    need!(tool("setpriv", "util-linux"));
-    let (_dir, program) = public();
-    let parent = Puppet::new(&[b"puppet"], &[b"PUPPET=zombie", b"DISPLAY=:7"]);
-    let mut dead = vec![(parent.said.clone(), "a zombie has no environment")];
-    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm.trim() == "kthreadd") {
-        dead.push(("2".to_owned(), "a thread of the kernel has no environment"));
-    }
-    for (pid, words) in dead {
-        let roots = envelope(&run(&["show", &pid, "--json"]));
-        let show = as_nobody("", &program, &["show", &pid, "--json"]);
-        let document = envelope(&show);
-        assert_eq!((show.code, &document["status"]), (0, &json!("ok")), "{document:#}");
-        assert_eq!(document["data"]["process"].get("unreadable"), None);
-        assert!(text(&document["notes"]).contains(words), "{:#}", document["notes"]);
-        assert_eq!(document["notes"], roots["notes"]);
-        let all = as_nobody("", &program, &["ps", "--all", "--json", "--pid", &pid]);
-        assert_eq!(envelope(&all)["data"]["processes"][0].get("unreadable"), None, "{}", all.stdout);
-    }
-}
-
-/// What `self` is where another account asks: by whom it was made to, and what it has to work with.
-#[test]
-fn self_is_the_terminal_and_not_the_program_that_changed_the_user() {
-    need!(own_root());
-    let (_dir, program) = public();
-    let nobody = NOBODY.to_string();
-    let ordinary = need!(crate::world::accounts::ordinary());
-    let quoted = format!("{} show self --json", program.display());
-    let ask = |command: &mut Command| {
-        let command = command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/nonexistent").env("LC_ASKED", "yes");
-        let ran = ran(command.stdin(Stdio::null()));
-        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-        let document = envelope(&ran);
-        let asked = document["data"]["environment"].as_array().unwrap().iter().any(|row| row["name"] == "LC_ASKED");
-        (document["data"]["process"]["pid"].as_u64().unwrap(), asked, document["notes"][0].as_str().unwrap().to_owned())
-    };
-    let own = u64::from(std::process::id());
-    let arguments = ["show", "self", "--json"];
-    let (pid, asked, note) =
-        ask(Command::new("setpriv").args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]).arg(&program).args(arguments));
-    assert_eq!((pid, asked), (own, true), "setpriv becomes the tool: {note}");
-    let (pid, asked, note) = ask(Command::new("runuser").args(["-u", &ordinary.name, "--"]).arg(&program).args(arguments));
-    assert_eq!((pid, asked), (own, true), "{note}");
-    assert!(note.contains("what the tool was given through runuser"), "{note}");
-    let (pid, asked, note) = ask(Command::new("su").args(["-", &ordinary.name, "-c", &quoted]));
-    assert_eq!((pid, asked), (own, false), "a login has an environment of its own: {note}");
-    assert!(note.contains("may not be read from this account; what the tool was given through su"), "{note}");
-    let (pid, asked, note) = ask(Command::new("su").args(["root", "-c", &format!("{quoted}; true")]));
-    assert_eq!(pid, own, "the shell in between is no terminal: {note}");
-    assert!(!asked && note.contains("as it was started; su gave the tool another"), "the test's own block, which has no LC_ASKED: {note}");
-    let (pid, asked, note) = ask(Command::new("sh").args(["-c", &format!("{quoted}; true")]));
-    assert!(pid != own && asked && note.contains("no tty"), "a script without a tty is what started it: {note}");
-}
-
-#[test]
 fn a_block_that_was_written_over_is_told() {
     let puppet = Puppet::new(&[b"puppet"], &[b"PUPPET=title:worker [idle]", b"DISPLAY=:7", b"HOME=/home/somebody/with/a/long/path"]);
     let show = run(&["show", &puppet.pid(), "--json"]);
@@ -416,63 +359,6 @@ fn another_namespace_is_judged_in_its_own_view() {
     let port = std::net::TcpListener::bind("127.0.0.1:6077");
     let display = envelope(&run(&["owner", "DISPLAY", &inside.pid(), "--json"]));
     assert_ne!(display["data"]["liveness"]["state"], "alive", "{port:?} is not in its network: {display:#}");
-}
-
-#[test]
-fn a_display_with_the_hosts_own_name_leads_where_the_process_s_etc_hosts_says() {
-    need!(own_root());
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
-    let dir = tempfile::tempdir().unwrap();
-    let hosts = write(dir.path(), "hosts", format!("127.0.0.1 localhost {hostname}\n").as_bytes());
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().max(6_100);
-    let Ok(listener) = std::net::TcpListener::bind(("127.0.0.1", free)) else { skip!("the port was taken") };
-    let display = format!("{hostname}:{}", free - 6_000);
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &format!("mount --bind {} /etc/hosts && exec sleep 600", hosts.display())]).env_clear();
-    let inside = Sleeper(command.env("PATH", "/usr/bin:/bin").env("DISPLAY", &display).stdin(Stdio::null()).spawn().unwrap());
-    let comm = format!("/proc/{}/comm", inside.pid());
-    let mounted = (0..400).any(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        std::fs::read_to_string(&comm).is_ok_and(|comm| comm.trim() == "sleep")
-    });
-    if !mounted {
-        skip!("namespaces cannot be made here");
-    }
-    let state = || envelope(&run(&["owner", "DISPLAY", &inside.pid(), "--json"]))["data"]["liveness"]["state"].clone();
-    assert_eq!(state(), "alive", "{display}");
-    let snapshot = dir.path().join("snapshot");
-    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &inside.pid()]).code, 0);
-    let captured = run(&["owner", "DISPLAY", &inside.pid(), "--json", "--from", snapshot.to_str().unwrap()]);
-    assert_eq!(envelope(&captured)["data"]["liveness"]["state"], "alive");
-    drop(listener);
-    assert_eq!(state(), "refused", "{display}");
-}
-
-#[test]
-fn a_pid_of_another_pid_namespace_is_nobody_here() {
-    need!(own_root());
-    let own = Sleeper::start(&[]);
-    let mut command = Command::new("unshare");
-    command.args(["--pid", "--fork", "--kill-child", "sleep", "600"]).env_clear();
-    command.env("PATH", "/usr/bin:/bin").env("SSH_AGENT_PID", own.pid()).stdin(Stdio::null());
-    let outside = Sleeper(command.spawn().unwrap());
-    let children = format!("/proc/{0}/task/{0}/children", outside.pid());
-    let inside = (0..400).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        let child = std::fs::read_to_string(&children).ok()?.trim().to_owned();
-        std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == "sleep").then_some(child)
-    });
-    let Some(inside) = inside else { skip!("pid namespaces cannot be made here") };
-    let state = |pid: &str| envelope(&run(&["owner", "SSH_AGENT_PID", pid, "--json"]))["data"]["liveness"].clone();
-    // It shares our files: only the link of its pid namespace tells.
-    assert_eq!(state(&inside)["state"], "unknown", "{:#}", state(&inside));
-    assert!(text(&state(&inside)).contains("another namespace"));
-    assert_eq!(state(&outside.pid())["state"], "alive", "{:#}", state(&outside.pid()));
-    let dir = tempfile::tempdir().unwrap();
-    let snapshot = dir.path().join("snapshot");
-    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &inside]).code, 0);
-    let captured = envelope(&run(&["owner", "SSH_AGENT_PID", &inside, "--json", "--from", snapshot.to_str().unwrap()]));
-    assert_eq!(captured["data"]["liveness"], state(&inside));
 }
 
 /// A registration file for the terminal that asks, and what doctor says of it.
