@@ -116,7 +116,7 @@ impl Catalog {
     /// # Errors
     /// When it is no TOML of this shape, a row would fit every process, or an id stands twice.
     pub fn parse(text: &str) -> Result<Catalog, CatalogError> {
-        let catalog: Catalog = toml::from_str(text).map_err(|error| CatalogError::Syntax(error.to_string()))?;
+        let catalog: Catalog = toml::from_str(text).map_err(|error| CatalogError::Syntax(crate::env::catalog::toml_error(text, &error)))?;
         let mut ids = HashSet::new();
         for agent in &catalog.agents {
             if !ids.insert(agent.id.as_str()) {

@@ -42,6 +42,16 @@ pub struct Data {
     pub looked_for: Vec<String>,
 }
 
+impl crate::report::Rows for Data {
+    type Row = Daemon;
+    const FIELD: Option<&'static str> = Some("daemons");
+
+    fn split(mut self) -> (Option<Self>, Vec<Daemon>) {
+        let rows = std::mem::take(&mut self.daemons);
+        (Some(self), rows)
+    }
+}
+
 /// One daemon against the terminal.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Daemon {
@@ -49,6 +59,8 @@ pub struct Daemon {
     pub pid: Pid,
     /// When it started, RFC 3339.
     pub start_time: String,
+    /// The same in clock ticks since boot.
+    pub start_ticks: u64,
     /// How long ago it started, in milliseconds.
     pub age_ms: u64,
     /// The kernel's name of it.
@@ -100,11 +112,20 @@ pub struct Point {
     pub liveness: Liveness,
 }
 
+impl Point {
+    /// Whether no more can be told of this one than of the other: both are masked, and stand alike.
+    pub fn is_like(&self, other: &Point) -> bool {
+        self.value.masked.is_some() && other.value.masked.is_some() && self.liveness == other.liveness
+    }
+}
+
 /// A process of an agent that is no daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Other {
     /// Process id.
     pub pid: Pid,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
     /// The agent.
     pub agent: String,
     /// What it is for.
@@ -138,7 +159,7 @@ pub fn examine(
             continue;
         }
         if agent.role != Role::Daemon {
-            others.push(Other { pid: agent.stat.pid, agent: agent.agent.clone(), role: agent.role });
+            others.push(Other { pid: agent.stat.pid, start_ticks: agent.stat.start_ticks, agent: agent.agent.clone(), role: agent.role });
             continue;
         }
         let subject = Subject::process(host, Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent.clone()));
@@ -187,6 +208,7 @@ fn daemon(
     let mut daemon = Daemon {
         pid: stat.pid,
         start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+        start_ticks: stat.start_ticks,
         age_ms: host.machine().age_ms(stat.start_ticks),
         comm: stat.comm.lossy().into_owned(),
         agent: agent.agent.clone(),

@@ -10,6 +10,7 @@ mod cases;
 mod cli;
 mod golden;
 mod made_up;
+mod other_eyes;
 mod puppet;
 mod reports;
 mod run;
