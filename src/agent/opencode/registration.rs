@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::service_file::{Registered, Roots, endpoint, parse_registered, service_files};
-use super::{AgentProcess, ID};
+use super::{AgentProcess, ID, remedy};
 use crate::agent::{Role, quote};
 use crate::host::files::{Document, FileKind};
 use crate::host::{Fact, Host, Raw, Unknown, View};
@@ -30,6 +30,8 @@ pub struct Registration {
     pub deleted_exe: Option<bool>,
     /// Who listens at the address that it names.
     pub listener: ListenerFact,
+    /// The program that starts such a service: the one it names, else another that runs here in that version.
+    pub program: Option<Raw>,
 }
 
 /// The process that a registration names.
@@ -104,6 +106,7 @@ impl Registration {
             program_version: None,
             deleted_exe: None,
             listener: ListenerFact::Unknown(Unknown::Absent),
+            program: None,
         };
         if let Some(registered) = registration.registered().cloned() {
             let process =
@@ -111,6 +114,13 @@ impl Registration {
             registration.pid = registration.pid_fact(host, registered.pid, process);
             registration.listener = registration.listener_fact(host, &registered);
             registration.program_version = process.and_then(|process| process.product_version.clone());
+            let version = registered.version.as_ref();
+            let alike =
+                || processes.iter().find(|other| other.agent == ID && version.is_some() && other.product_version.as_ref() == version);
+            registration.program = process.into_iter().chain(alike()).find_map(|process| {
+                let exe = process.exe.as_ref().ok()?;
+                (!exe.deleted || host.path(roots.view, exe.path.as_bytes()).is_ok()).then(|| exe.path.clone())
+            });
             registration.deleted_exe = process.and_then(|process| process.exe.as_ref().ok()).map(|exe| exe.deleted);
         }
         registration
@@ -176,7 +186,8 @@ impl Registration {
         };
         if let Some((outcome, message)) = named {
             findings.push(
-                self.finding(host, &registry::REGISTRATION_PID, outcome, message, &format!("pid {pid}")).fix([self.restart(registered)]),
+                self.finding(host, &registry::REGISTRATION_PID, outcome, message, &format!("pid {pid}"))
+                    .fix(remedy::of_registration(host, self, registered)),
             );
         }
         let listens = match &self.listener {
@@ -192,7 +203,7 @@ impl Registration {
         };
         if let Some((outcome, message)) = listens {
             let finding = self.finding(host, &registry::REGISTRATION_LISTENER, outcome, message, &registered.url);
-            findings.push(finding.fix([self.restart(registered)]));
+            findings.push(finding.fix(remedy::of_registration(host, self, registered)));
         }
         if let (Some(file), Some(program)) = (&registered.version, &self.program_version)
             && file != program
@@ -200,7 +211,8 @@ impl Registration {
         {
             let message = format!("the registration file says version {file}, the running program is {program}");
             findings.push(
-                self.finding(host, &registry::REGISTRATION_VERSION, Outcome::Confirmed, message, file).fix([self.restart(registered)]),
+                self.finding(host, &registry::REGISTRATION_VERSION, Outcome::Confirmed, message, file)
+                    .fix(remedy::of_registration(host, self, registered)),
             );
         }
         findings
@@ -247,12 +259,6 @@ impl Registration {
         let path = self.path.lossy().into_owned();
         let evidence = Evidence { source: path.clone(), how: How::Passive, at: host.machine().taken_at(), detail: detail.to_owned() };
         Finding::new(kind, outcome, path, message).evidence([evidence])
-    }
-
-    /// The preview's program is called `opencode2`; 2.x took the name `opencode`.
-    fn restart(&self, registered: &Registered) -> String {
-        let preview = registered.version.as_deref().is_some_and(|version| version.starts_with("0.0.0-"));
-        format!("{} service restart", if preview { "opencode2" } else { "opencode" })
     }
 }
 
@@ -322,6 +328,50 @@ mod tests {
         assert_eq!(findings(&machine(&line(20, "0.0.0-next-16350", 49376))), confirmed(&["registration.listener"]));
     }
 
+    fn fixes(made: &Made) -> Vec<Vec<String>> {
+        let host = made.host();
+        let processes = discover(&host).unwrap();
+        let root = made.at("/").display().to_string();
+        let registrations = registrations(&host, &processes);
+        let all = registrations.iter().flat_map(|registration| registration.findings(&host));
+        all.map(|finding| finding.fix.into_iter().map(|line| line.replace(&root, "/")).collect()).collect()
+    }
+
+    #[test]
+    fn the_fix_names_the_program_that_runs_whatever_version_the_file_says() {
+        assert_eq!(fixes(&machine(&line(20, "2.0.24", 49374))), [["/opt/opencode2 service restart"]]);
+        // The one named is gone; another of that version runs.
+        assert_eq!(fixes(&machine(&line(77, "0.0.0-next-16350", 49376))), [["/opt/opencode2 service restart"]]);
+    }
+
+    #[test]
+    fn the_fix_reaches_the_service_whose_file_it_is() {
+        let made = machine("");
+        std::fs::remove_file(made.at(FILE)).unwrap();
+        made.environ(20, &["HOME=/home/u", "XDG_STATE_HOME=/srv/my state"]);
+        let other = "/srv/my state/opencode/service.json";
+        made.file(other, line(77, "0.0.0-next-16350", 49376).as_bytes());
+        std::fs::set_permissions(made.at(other), std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(fixes(&made), [["XDG_STATE_HOME='/srv/my state' /opt/opencode2 service restart"]]);
+    }
+
+    #[test]
+    fn a_service_that_no_file_names_is_told() {
+        let missing = |made: &Made| {
+            let host = made.host();
+            let processes = discover(&host).unwrap();
+            let service = processes.iter().find(|process| process.stat.pid == 20).unwrap();
+            crate::agent::agent(ID).findings(&host, service).into_iter().filter(|finding| finding.id == "registration.missing").collect()
+        };
+        let made = machine(&line(20, "0.0.0-next-16350", 49374));
+        assert_eq!(missing(&made), []);
+        std::fs::remove_file(made.at(FILE)).unwrap();
+        let gone: Vec<Finding> = missing(&made);
+        assert_eq!((gone.len(), gone[0].outcome, gone[0].evidence[0].detail.as_str()), (1, Outcome::Confirmed, "no service*.json"));
+        let gone: Vec<Finding> = missing(&machine(&line(77, "0.0.0-next-16350", 49376)));
+        assert_eq!(gone[0].evidence[0].detail, "1 service*.json, none of which names pid 20");
+    }
+
     #[test]
     fn a_file_older_than_the_process_it_names_is_of_another_start() {
         let made = machine(&line(20, "0.0.0-next-16350", 49374));
@@ -366,6 +416,13 @@ mod tests {
         std::fs::set_permissions(made.at(FILE), std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(findings(&made), confirmed(&["registration.pid"]));
         let host = made.host();
-        assert_eq!(registrations(&host, &[])[0].findings(&host)[0].fix, ["opencode service restart"]);
+        assert_eq!(registrations(&host, &[])[0].findings(&host)[0].fix, ["opencode service restart"], "no program of it is known here");
+        // The one that a shell would find.
+        std::fs::set_permissions(made.at("/bin/sleep"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        made.program("/my tools/opencode", b"");
+        std::fs::set_permissions(made.at("/my tools/opencode"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        made.environ(900, &["HOME=/home/u", "PATH=/bin:/my tools"]);
+        let host = made.host();
+        assert_eq!(registrations(&host, &[])[0].findings(&host)[0].fix, ["'/my tools/opencode' service restart"]);
     }
 }

@@ -1,0 +1,124 @@
+//! A process ended and started again as it was started: the same program, words, directory and places, with the
+//! environment of the terminal that the lines are pasted into.
+//!
+//! What may not be shown stands in no line: the shell reads it from the process before that is ended.
+
+use super::{AgentProcess, fix};
+use crate::env::{Class, catalog};
+use crate::host::{Environ, Host, Value};
+use crate::redact::{FingerprintKey, ShowPolicy};
+
+/// Variables by which a program finds its files, whichever program it is.
+const ROOTS: [&str; 5] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"];
+
+/// The part of a command that makes it the process's own, and what has to be read before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Own {
+    /// Lines that read what may not be shown, to be run while the process is still there.
+    pub before: Vec<String>,
+    /// What stands before the program, with a space at its end: `env -u A B=C `.
+    pub prefix: String,
+}
+
+/// Where the process keeps its files and how it is set up, as far as that differs from this terminal: else a command
+/// would reach, or start, another daemon of the same user. Settings are the variables that begin with `settings`.
+pub(super) fn own(host: &Host, process: &AgentProcess, settings: &str) -> Own {
+    let pid = process.stat.pid;
+    let (Ok(environ), Ok(terminal)) = (host.process(pid).environ(), host.terminal()) else { return Own::default() };
+    // Another account's daemon is started from a terminal that is not this one: whatever is set has to be set there.
+    let others = terminal.stat.euid != process.stat.euid;
+    let here = if others { Ok(&NOTHING) } else { terminal.environ.as_ref() };
+    let Ok(here) = here else { return Own::default() };
+    let mut own = Own::default();
+    let (mut unset, mut set) = (String::new(), String::new());
+    for name in names(&environ, here, settings) {
+        if others && name == "HOME" {
+            continue;
+        }
+        let (theirs, ours) = (filled(&environ, &name), filled(here, &name));
+        match (theirs, ours) {
+            (theirs, ours) if theirs == ours => {}
+            (Some(value), _) => match value.clear().filter(|clear| may_be_shown(name.as_bytes(), clear)) {
+                Some(clear) => set.push_str(&format!("{name}={} ", fix::quote(clear))),
+                None => {
+                    own.before.push(format!("{name}_KEPT=\"$(sed -zn 's/^{name}=//p' /proc/{pid}/environ | tr -d '\\0')\""));
+                    set.push_str(&format!("{name}=\"${name}_KEPT\" "));
+                }
+            },
+            // Without a home it keeps its files where the system says, as any client does.
+            (None, _) if name == "HOME" => {}
+            (None, _) => unset.push_str(&format!("-u {name} ")),
+        }
+    }
+    own.prefix = if unset.is_empty() { set } else { format!("env {unset}{set}") };
+    own
+}
+
+static NOTHING: Environ = Environ { entries: Vec::new(), overwritten: false };
+
+/// The roots, and the settings of either side; not the marks that an agent leaves on its children, unless the
+/// terminal would pass them on.
+fn names(theirs: &Environ, ours: &Environ, settings: &str) -> Vec<String> {
+    let mut names: Vec<String> = ROOTS.map(str::to_owned).to_vec();
+    let mut add = |environ: &Environ, marks: bool| {
+        for name in environ.entries.iter().filter_map(|entry| entry.name.as_str()) {
+            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let mark = catalog::lookup(name.as_bytes()).class == Class::AgentMarker;
+            if plain && name.starts_with(settings) && (marks || !mark) && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+    };
+    add(theirs, false);
+    add(ours, true);
+    names
+}
+
+fn filled<'e>(environ: &'e Environ, name: &str) -> Option<&'e Value> {
+    environ.get(name).filter(|value| value.clear() != Some(b""))
+}
+
+/// What the rules of masking let through whoever asks: a command is copied further than a screen.
+fn may_be_shown(name: &[u8], value: &[u8]) -> bool {
+    catalog::redactor(FingerprintKey::from_text(b""), ShowPolicy::default()).value(name, value).is_ok()
+}
+
+/// Waits for a process to end before the next line starts another in its place.
+pub(super) fn end(pid: u32) -> String {
+    format!("kill {pid} && timeout 10 tail --pid={pid} -f /dev/null")
+}
+
+/// The lines. `program` is quoted already; `values` are the terminal's; `more` gives the words to add to the
+/// process's own.
+pub(super) fn lines(
+    host: &Host,
+    process: &AgentProcess,
+    (own, program): (&Own, &str),
+    values: &[(&str, &[u8])],
+    more: impl Fn(&[Value]) -> String,
+) -> Vec<String> {
+    let pid = process.stat.pid;
+    let mut lines = own.before.clone();
+    let argv = host.process(pid).cmdline().unwrap_or_default();
+    let shown = catalog::redactor(FingerprintKey::from_text(b""), ShowPolicy::default()).arguments(&argv);
+    let mut words = String::new();
+    for (at, word) in shown.iter().enumerate().skip(1) {
+        match word.clear() {
+            Some(word) => words.push_str(&format!(" {}", fix::quote(word))),
+            None => {
+                lines.push(format!("WORD_{at}=\"$(sed -zn {}p /proc/{pid}/cmdline | tr -d '\\0')\"", at + 1));
+                words.push_str(&format!(" \"$WORD_{at}\""));
+            }
+        }
+    }
+    lines.push(end(pid));
+    let values = if values.is_empty() { String::new() } else { format!("{} ", fix::assignments(values)) };
+    let start = format!("{values}{}{program}{words}{}", own.prefix, more(&shown));
+    lines.push(match host.process(pid).cwd() {
+        Ok(dir) if dir.as_bytes().starts_with(b"/") && !dir.as_bytes().ends_with(b" (deleted)") => {
+            format!("(cd {} && {start})", fix::quote(dir.as_bytes()))
+        }
+        _ => start,
+    });
+    lines
+}
