@@ -105,7 +105,7 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
     let model = StubModel::start("true");
     let home = Zeroclaw::configure(&world.user, &model, &["EDITOR"]);
     // Not where ZeroClaw would look by itself.
-    let config = world.user.home.join("my claw");
+    let config = world.user.home.join("claw");
     std::fs::rename(&home, &config).unwrap();
     let mut a = need!(world.user_from(2));
     a.stdout("export EDITOR=ed SSH_AUTH_SOCK=/nonexistent/agent");
@@ -114,9 +114,10 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
     let mut b = need!(world.user_from(3));
 
     let (document, _) = doctor(&mut b);
-    let shell = daemon.client(&[]).tool_child(&model, &world.user.home).process();
-    assert_eq!(shell.var("DISPLAY"), None);
-    let got = names(&shell.environ());
+    let child = daemon.client(&[]).tool_child(&model, &world.user.home);
+    let got = names(&child.process().environ());
+    child.stop();
+    assert!(got.contains(&"EDITOR".to_owned()) && !got.contains(&"DISPLAY".to_owned()), "{got:?}");
     let row = &document["data"]["daemons"][0];
     let mut all: Vec<String> = names(&before.environ());
     let dropped: Vec<&str> = row["dropped"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
