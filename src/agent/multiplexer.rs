@@ -39,8 +39,8 @@ fn tmux(process: &AgentProcess, values: &[(&str, &[u8])], names: &[&str]) -> Vec
         values.iter().map(|(name, value)| format!("{server} set-environment -g {name} {}", quote(value))).collect();
     lines.extend(names.iter().map(|name| format!("{server} set-environment -gu {name}")));
     if !values.is_empty() {
-        lines.push(fix::note("in a pane that is open already:"));
-        lines.push(format!("eval \"$({server} show-environment -gs)\""));
+        // Not for the terminal at hand, which may be no pane of this server.
+        lines.push(fix::note(format!("in a pane that is open already: export {}", fix::assignments(values))));
     }
     // Not among tmux's defaults, so it would be stale again after the next attach.
     if values.iter().any(|(name, _)| *name == "WAYLAND_DISPLAY") {
@@ -109,8 +109,7 @@ mod tests {
             tmux(Some("/tmp/tmux-1000/work"), &DISPLAY),
             [
                 "tmux -S /tmp/tmux-1000/work set-environment -g DISPLAY localhost:11.0",
-                "# in a pane that is open already:",
-                "eval \"$(tmux -S /tmp/tmux-1000/work show-environment -gs)\"",
+                "# in a pane that is open already: export DISPLAY=localhost:11.0",
             ]
         );
         assert_eq!(tmux(Some("/tmp/tmux-1000/work"), &GONE), ["tmux -S /tmp/tmux-1000/work set-environment -gu DISPLAY"]);

@@ -25,6 +25,9 @@ pub(super) struct Own {
 pub(super) fn own(host: &Host, process: &AgentProcess, settings: &str) -> Own {
     let pid = process.stat.pid;
     let (Ok(environ), Ok(terminal)) = (host.process(pid).environ(), host.terminal()) else { return Own::default() };
+    if environ.overwritten {
+        return Own::default();
+    }
     // Another account's daemon is started from a terminal that is not this one: whatever is set has to be set there.
     let others = terminal.stat.euid != process.stat.euid;
     let here = if others { Ok(&NOTHING) } else { terminal.environ.as_ref() };

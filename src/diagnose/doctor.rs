@@ -102,12 +102,6 @@ pub struct Dropped {
     pub by: String,
 }
 
-impl Dropped {
-    fn of(name: &str, by: &str) -> Dropped {
-        Dropped { name: name.to_owned(), by: by.to_owned() }
-    }
-}
-
 /// A variable of the terminal that names something that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Point {
@@ -246,9 +240,11 @@ fn daemon(
             daemon.variables = contrast::rows(host, redactor, subject, terminal, connect).into_iter().filter(points::is_telling).collect();
             let handed = needs::handed_on(host, subject);
             daemon.needs = needs::of(&carrier, redactor, handed.as_ref());
-            daemon.dropped = handed.iter().flat_map(|handed| &handed.dropped).map(|(name, by)| Dropped::of(name, by)).collect();
+            let dropped = handed.iter().flat_map(|handed| &handed.dropped).filter(|(name, _)| redactor.name(name.as_bytes()).is_ok());
+            daemon.dropped = dropped.map(|(name, by)| Dropped { name: name.clone(), by: by.clone() }).collect();
             let here = (terminal, &terminal_carrier, points);
             findings.extend(points::daemon_findings(subject, &carrier, &points::of(&carrier, redactor), here, handed.as_ref()));
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref()));
             findings.extend(handed.and_then(|handed| handed.unread).map(|unread| {
                 let message = format!("which of its variables its shells get could not be found out: {}: {}", unread.source, unread.reason);
                 Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)
@@ -258,7 +254,6 @@ fn daemon(
             let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier);
             daemon.path = path;
             findings.extend(found);
-            findings.extend(service::needs(subject, &carrier, &daemon.needs));
         }
     }
     findings.extend(service::unit_and_linger(host, redactor, subject));

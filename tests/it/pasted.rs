@@ -6,15 +6,33 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::reports::{doctor, need_for};
+use crate::made_up::{Made, MadeUp};
+use crate::reports::{self, need_for};
 use crate::story::{USER, findings, fix, one};
 use crate::world::daemons::{Opencode, Start, Zeroclaw};
 use crate::world::guard::Other;
 use crate::world::look::{self, Process, wait_for, wait_until};
 use crate::world::parts::{Agent, Tmux};
-use crate::world::sshd::{Login, Session, X11, words};
+use crate::world::sshd::{Login, Session, Terminal, X11, words};
 use crate::world::stub_model::StubModel;
 use crate::world::{World, peers};
+
+/// `doctor`'s answer; no fix of it says a thing twice.
+fn doctor(asker: &mut Session) -> (Value, i32) {
+    let (document, code) = reports::doctor(asker);
+    for finding in document["findings"].as_array().unwrap() {
+        let lines = fix_of(finding);
+        let mut once = lines.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), lines.len(), "{lines:#?}");
+    }
+    (document, code)
+}
+
+fn fix_of(finding: &Value) -> Vec<&str> {
+    finding["fix"].as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str).collect()
+}
 
 /// Pastes lines that end by themselves.
 fn paste(login: &mut Session, lines: &str) {
@@ -150,6 +168,15 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
     let (document, _) = doctor(&mut b);
     assert_eq!(display_findings(&document), [""; 0], "{document:#}");
     assert_eq!(need_for(&document["data"]["daemons"][0]["needs"], "gui")["verdict"], "works");
+
+    // What decides cannot be read: neither works nor missing.
+    world.user.write(&config.join("config.toml"), "api_key = canary");
+    let (document, code) = doctor(&mut b);
+    let unread = one(&document, "environ.handed_on_unknown");
+    assert_eq!((code, &unread["outcome"]), (5, &json!("undetermined")), "{document:#}");
+    assert!(unread["message"].as_str().unwrap().ends_with("claw/config.toml: it is not TOML"), "{unread:#}");
+    assert_eq!(need_for(&document["data"]["daemons"][0]["needs"], "gui")["verdict"], "unknown");
+    assert!(!document.to_string().contains("canary"));
     if let Some(after) = Other::new(after.pid) {
         after.stop();
     }
@@ -222,6 +249,14 @@ fn for_one_of_two_tmux_servers() {
     paste(&mut b, &lines);
     assert_eq!(one_of.ask(&["show-environment", "-g", "DISPLAY"]).trim(), format!("DISPLAY={}", b.display()), "{lines}");
     assert_eq!(other.ask(&["show-environment", "-g", "DISPLAY"]).trim(), format!("DISPLAY={}", world.display(0)));
+
+    // A client that attaches brings its login's values into the session: nothing is stale then.
+    let mut c = need!(world.login(Login::from(5, &world.user).x11(X11::Trusted).terminal(Terminal::Window { columns: 80, rows: 24 })));
+    other.attach(&mut c);
+    let (document, _) = doctor(&mut b);
+    let named = format!("tmux (pid {})", other.pid());
+    assert!(findings(&document, "multiplexer.stale_environment").iter().all(|finding| finding["subject"] != named), "{document:#}");
+    assert!(findings(&document, "display.reused").is_empty(), "the terminal that pasted keeps its own: {document:#}");
     one_of.stop();
     other.stop();
 }
@@ -232,12 +267,16 @@ fn not_with_what_the_daemon_s_user_may_not_open() {
     let world = need!(World::new());
     let mut a = need!(world.login(Login::from(2, &world.user).x11(X11::Trusted)));
     let server = need!(Opencode::v1(Start::In(&mut a), "serve"));
+    // Root's login has a display too, and its cookie in a file of root's.
+    let b = need!(world.user_from(3));
     a.disconnect();
     let agent = need!(Agent::start(world.dir()));
     let socket = agent.socket.display().to_string();
+    let cookies = world.dir().join("roots-cookies");
+    std::fs::copy(world.user.home.join(".Xauthority"), &cookies).unwrap();
     let ask = |socket: &str| {
         let mut command = crate::run::whoseenv(&["doctor", "--user", USER, "--json"]);
-        command.env("SSH_AUTH_SOCK", socket);
+        command.env("SSH_AUTH_SOCK", socket).env("DISPLAY", b.display()).env("XAUTHORITY", &cookies);
         crate::run::ran(&mut command).json()
     };
     let document = ask(&socket);
@@ -246,6 +285,11 @@ fn not_with_what_the_daemon_s_user_may_not_open() {
     assert!(!lines.contains(&format!("SSH_AUTH_SOCK={socket}")), "{lines}");
     assert!(lines.contains("is no use to it") && lines.contains("weuser may not use") && lines.contains("mode"), "{lines}");
     assert!(lines.contains("weuser has to ask"), "{lines}");
+    let lines = fix(one(&document, "display.refused"));
+    assert!(!lines.contains("DISPLAY=localhost") && lines.contains("roots-cookies: it is root's, mode 0600"), "{lines}");
+    rustix::fs::chmod(&cookies, rustix::fs::Mode::from_raw_mode(0o644)).unwrap();
+    let lines = fix(one(&ask(&socket), "display.refused"));
+    assert!(lines.contains(&format!("DISPLAY={}", b.display())), "what everybody may read is of use: {lines}");
     // One that the daemon's user owns is.
     let dir = world.user.private_dir(&world.dir().join("own"));
     let own = need!(Agent::start_as(&world.user, &dir));
@@ -254,4 +298,35 @@ fn not_with_what_the_daemon_s_user_may_not_open() {
     assert!(lines.contains(&format!("SSH_AUTH_SOCK={socket} ")), "{lines}");
     assert!(lines.starts_with("# as weuser, from the terminal"), "{lines}");
     server.stop();
+}
+
+/// What no real program is at hand for: servers of a captured machine.
+fn made(comm: &str, exe: &str, argv: &[&str], environ: &[&str]) -> (Value, i32) {
+    let made = MadeUp::new();
+    made.process(&Made { pid: 20, ppid: 1, comm, exe, argv, environ, ..Made::default() });
+    made.terminal(&["PATH=/usr/bin"]);
+    made.ask(&["doctor", "--json"])
+}
+
+#[test]
+fn for_a_screen_server_by_its_pid_and_a_zellij_server_by_hand() {
+    let environ = ["PATH=/usr/bin", "SSH_AUTH_SOCK=/tmp/ssh-gone/agent.7"];
+    let (document, code) = made("screen", "/usr/bin/screen", &["SCREEN", "-dmS", "x"], &environ);
+    let stale = one(&document, "multiplexer.stale_environment");
+    assert_eq!((code, &stale["severity"], fix(stale).as_str()), (0, &json!("info"), "screen -S 20 -X unsetenv SSH_AUTH_SOCK"));
+    assert!(stale["message"].as_str().unwrap().contains("SSH_AUTH_SOCK=/tmp/ssh-gone/agent.7"), "{stale:#}");
+    let (document, _) = made("zellij", "/usr/bin/zellij", &["/usr/bin/zellij", "--server", "/run/x"], &environ);
+    let lines = fix(one(&document, "multiplexer.stale_environment"));
+    assert_eq!(lines, "unset SSH_AUTH_SOCK\n# restart it (pid 20) from this terminal");
+}
+
+#[test]
+fn not_where_the_block_was_written_over() {
+    let (document, code) = made("emacs", "/usr/bin/emacs-nox", &["emacs", "--daemon=x"], &["emacs: title and nothing else"]);
+    let unreadable = one(&document, "daemon.unreadable");
+    assert_eq!((code, &unreadable["outcome"]), (5, &json!("undetermined")), "{document:#}");
+    assert!(unreadable["message"].as_str().unwrap().contains("wrote over its environment block"), "{unreadable:#}");
+    assert_eq!(document["data"]["daemons"][0]["needs"], json!([]), "neither set nor unset");
+    let ids: Vec<&Value> = document["findings"].as_array().unwrap().iter().map(|finding| &finding["id"]).collect();
+    assert_eq!(ids, ["daemon.unreadable"]);
 }

@@ -218,20 +218,6 @@ impl<'p> Trouble<'p> {
         Some((&ours.name, ours.value.clear()?))
     }
 
-    /// What makes the repair outlast the next login: a link that each login points to its own agent. Worth a word
-    /// only where a login took the socket with it.
-    fn lasting(&self, value: &[u8]) -> Vec<String> {
-        // A terminal that follows the advice already has the link itself for a value.
-        let is_link = value.ends_with(AGENT_LINK.trim_start_matches('~').as_bytes());
-        if is_link || self.topic != Topic::SshAgent || !matches!(self.problem, Problem::Dangling | Problem::Reused) {
-            return Vec::new();
-        }
-        vec![
-            note(format!("to keep it beyond this login, give it {AGENT_LINK} as SSH_AUTH_SOCK instead, and in each login:")),
-            format!("ln -sfn {} {AGENT_LINK}", quote(value)),
-        ]
-    }
-
     fn finding(&self, daemon: &Subject, carrier: &Carrier<'_>, terminal: &Subject, renewal: &[String]) -> Finding {
         let Trouble { topic, problem, point, ours, taken, barred } = self;
         let message = match (problem, ours) {
@@ -267,13 +253,27 @@ impl<'p> Trouble<'p> {
             }
             // A restart from this terminal takes the value along without anybody reading it.
             (_, None) if hidden => finding.fix(renewal.iter().cloned()),
-            (_, Some((_, value))) => finding.fix(renewal.iter().cloned().chain(self.lasting(value))),
+            (_, Some((_, value))) => finding.fix(renewal.iter().cloned().chain(lasting(*topic, *problem, value))),
             (_, None) => {
                 let first = format!("{} has no live {} to offer: do this from one that has", terminal.label, point.name);
                 finding.fix([note(first)].into_iter().chain(renewal.iter().cloned()))
             }
         }
     }
+}
+
+/// What makes the repair outlast the next login: a link that each login points to its own agent. Worth a word only
+/// where a login took the socket with it.
+fn lasting(topic: Topic, problem: Problem, value: &[u8]) -> Vec<String> {
+    // A terminal that follows the advice already has the link itself for a value.
+    let is_link = value.ends_with(AGENT_LINK.trim_start_matches('~').as_bytes());
+    if is_link || topic != Topic::SshAgent || !matches!(problem, Problem::Dangling | Problem::Reused) {
+        return Vec::new();
+    }
+    vec![
+        note(format!("to keep it beyond this login, give it {AGENT_LINK} as SSH_AUTH_SOCK instead, and in each login:")),
+        format!("ln -sfn {} {AGENT_LINK}", quote(value)),
+    ]
 }
 
 fn login(subject: &Subject) -> String {
@@ -318,4 +318,17 @@ fn is_used(topic: Topic) -> bool {
 /// What a tool needs often enough that its absence is worth a word.
 fn is_needed(topic: Topic) -> bool {
     matches!(topic, Topic::Display | Topic::Wayland | Topic::SshAgent | Topic::Bus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_never_pointed_at_itself() {
+        let lines = lasting(Topic::SshAgent, Problem::Dangling, b"/tmp/ssh-XXX/agent.7");
+        assert_eq!(lines[1], "ln -sfn /tmp/ssh-XXX/agent.7 ~/.ssh/agent.sock");
+        assert_eq!(lasting(Topic::SshAgent, Problem::Dangling, b"/home/ann/.ssh/agent.sock"), [""; 0]);
+        assert_eq!(lasting(Topic::Display, Problem::Dangling, b"localhost:11.0"), [""; 0]);
+    }
 }
