@@ -6,14 +6,14 @@
 use super::{AgentProcess, fix};
 use crate::env::{Class, catalog};
 use crate::host::{Environ, Host, Value};
-use crate::redact::{FingerprintKey, ShowPolicy};
+use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
 
 /// Variables by which a program finds its files, whichever program it is.
 const ROOTS: [&str; 5] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"];
 
 /// The part of a command that makes it the process's own, and what has to be read before.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Own {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
     /// Lines that read what may not be shown, to be run while the process is still there.
     pub before: Vec<String>,
     /// What stands before the program, with a space at its end: `env -u A B=C `.
@@ -82,8 +82,29 @@ fn filled<'e>(environ: &'e Environ, name: &str) -> Option<&'e Value> {
 }
 
 /// What the rules of masking let through whoever asks: a command is copied further than a screen.
+fn rules() -> Redactor {
+    catalog::redactor(FingerprintKey::from_text(b""), ShowPolicy::default())
+}
+
 fn may_be_shown(name: &[u8], value: &[u8]) -> bool {
-    catalog::redactor(FingerprintKey::from_text(b""), ShowPolicy::default()).value(name, value).is_ok()
+    rules().value(name, value).is_ok()
+}
+
+/// A word of the process's own as a command has it, after its line in `before` where it may not be shown.
+pub(super) fn word(pid: u32, argv: &[Value], at: usize, before: &mut Vec<String>) -> String {
+    match rules().arguments(argv).get(at).and_then(Value::clear) {
+        Some(word) => fix::quote(word),
+        None => {
+            before.push(format!("WORD_{at}=\"$(sed -zn {}p /proc/{pid}/cmdline | tr -d '\\0')\"", at + 1));
+            format!("\"$WORD_{at}\"")
+        }
+    }
+}
+
+/// The lines, each once: what is read for one command is there for the next.
+pub(super) fn once(lines: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    lines.into_iter().filter(|line| seen.insert(line.clone())).collect()
 }
 
 /// Waits for a process to end before the next line starts another in its place.
@@ -103,20 +124,10 @@ pub(super) fn lines(
     let pid = process.stat.pid;
     let mut lines = own.before.clone();
     let argv = host.process(pid).cmdline().unwrap_or_default();
-    let shown = catalog::redactor(FingerprintKey::from_text(b""), ShowPolicy::default()).arguments(&argv);
-    let mut words = String::new();
-    for (at, word) in shown.iter().enumerate().skip(1) {
-        match word.clear() {
-            Some(word) => words.push_str(&format!(" {}", fix::quote(word))),
-            None => {
-                lines.push(format!("WORD_{at}=\"$(sed -zn {}p /proc/{pid}/cmdline | tr -d '\\0')\"", at + 1));
-                words.push_str(&format!(" \"$WORD_{at}\""));
-            }
-        }
-    }
+    let words: String = (1..argv.len()).map(|at| format!(" {}", word(pid, &argv, at, &mut lines))).collect();
     lines.push(end(pid));
     let values = if values.is_empty() { String::new() } else { format!("{} ", fix::assignments(values)) };
-    let start = format!("{values}{}{program}{words}{}", own.prefix, more(&shown));
+    let start = format!("{values}{}{program}{words}{}", own.prefix, more(&argv));
     lines.push(match host.process(pid).cwd() {
         Ok(dir) if dir.as_bytes().starts_with(b"/") && !dir.as_bytes().ends_with(b" (deleted)") => {
             format!("(cd {} && {start})", fix::quote(dir.as_bytes()))

@@ -14,11 +14,12 @@ use super::fix::{self, Fix};
 use super::program::{ReadAt, pieces};
 use super::recognise::ProgramFacts;
 use super::{Agent, AgentProcess, HandedOn, Mode, Role, relaunch};
-use crate::host::{Environ, Host, Raw};
+use crate::host::{Environ, Host, Raw, Value};
 use crate::verdict::Finding;
 
 mod policy;
 
+use policy::Said;
 pub use policy::{Policy, parse_policy, policy};
 
 /// ZeroClaw, with zerocode as its client.
@@ -114,12 +115,10 @@ impl Agent for ZeroClaw {
     fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
         match (process.role, wanted) {
             (Role::Daemon, Fix::Carry(values)) => {
-                let (mut lines, mut commands) = (session(host, process), Vec::new());
-                lines.push(fix::note("or let the daemon's own values through, and restart it from this terminal:"));
-                commands.extend(pass_through(host, process, values));
-                commands.extend(restart(host, process, values));
-                lines.extend(fix::as_owner(host, process, commands));
-                lines
+                let Ways { before, session, pass_through } = Ways::of(host, process, values);
+                let commands = before.into_iter().chain(pass_through).chain(restart(host, process, values));
+                let or = fix::note("or let the daemon's own values through, and restart it from this terminal:");
+                [session, or].into_iter().chain(fix::as_owner(host, process, relaunch::once(commands))).collect()
             }
             (Role::Daemon, Fix::Drop(names)) => {
                 let unset = format!("unset {}", names.join(" "));
@@ -136,10 +135,10 @@ impl Agent for ZeroClaw {
     fn beside(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
         match (process.role, wanted) {
             (Role::Daemon, Fix::Carry(values)) => {
-                let mut lines = session(host, process);
-                lines.push(fix::note("or let the daemon's own values through:"));
-                lines.extend(fix::as_owner(host, process, pass_through(host, process, values)));
-                lines
+                let Ways { before, session, pass_through } = Ways::of(host, process, values);
+                let commands = before.into_iter().chain(pass_through);
+                let or = fix::note("or let the daemon's own values through:");
+                [session, or].into_iter().chain(fix::as_owner(host, process, commands.collect())).collect()
             }
             _ => Vec::new(),
         }
@@ -150,53 +149,60 @@ impl Agent for ZeroClaw {
     }
 }
 
-/// The words that lead a command to the config of this daemon.
-fn config_words(host: &Host, process: &AgentProcess) -> String {
-    policy::config_dir(host, process).map_or_else(String::new, |dir| format!(" --config-dir {}", fix::quote(dir.as_bytes())))
+/// What there is to do beside a restart.
+struct Ways {
+    /// Lines that read what may not be shown.
+    before: Vec<String>,
+    /// A client sends its terminal's environment along.
+    session: String,
+    /// The daemon hands on more of its own. Its config is read again only when it starts.
+    pass_through: Vec<String>,
 }
 
-/// The first way: a client sends its terminal's environment along.
-fn session(host: &Host, process: &AgentProcess) -> Vec<String> {
-    // A daemon that was told its socket is found by that alone.
-    let environ = host.process(process.stat.pid).environ().unwrap_or_default();
-    let socket = environ.bytes("ZEROCLAW_SOCKET").filter(|path| !path.is_empty());
-    let socket = socket.map_or_else(String::new, |path| format!("ZEROCLAW_SOCKET={} ", fix::quote(path)));
-    vec![fix::note(format!(
-        "open a new session from this terminal with `{socket}zerocode{}`: it sends the terminal's environment along; a session that is open keeps its own",
-        config_words(host, process)
-    ))]
+impl Ways {
+    fn of(host: &Host, process: &AgentProcess, values: &[(&str, &[u8])]) -> Ways {
+        let pid = process.stat.pid;
+        let relaunch::Own { mut before, prefix } = relaunch::own(host, process, "ZEROCLAW_");
+        // What leads a command to the config of this daemon; where a variable does, it is part of the prefix.
+        let dir = policy::config_dir(host, process);
+        let argv = host.process(pid).cmdline().unwrap_or_default();
+        let words = match dir.map(|dir| (dir.said, dir.path)) {
+            Some((Said::Argument(at), path)) => match relaunch::word(pid, &argv, at, &mut before) {
+                shown if !shown.starts_with("\"$") => format!(" --config-dir {}", fix::quote(path.as_bytes())),
+                kept if argv.get(at).and_then(Value::clear).is_some_and(|word| word.starts_with(b"-")) => format!(" {kept}"),
+                kept => format!(" --config-dir {kept}"),
+            },
+            Some((Said::Place, path)) => format!(" --config-dir {}", fix::quote(path.as_bytes())),
+            _ => String::new(),
+        };
+        let session = fix::note(format!(
+            "open a new session from this terminal with `{prefix}zerocode{words}`: it sends the terminal's environment along; a session that is open keeps its own"
+        ));
+        let program = format!("{prefix}{}{words}", fix::program(host, process, "zeroclaw"));
+        Ways { before, session, pass_through: pass_through(host, process, &program, values) }
+    }
 }
 
-/// The config of a running daemon is read again only when it starts. `config set` replaces the list, so the command
-/// carries what is in it already.
-fn pass_through(host: &Host, process: &AgentProcess, values: &[(&str, &[u8])]) -> Vec<String> {
-    let program = fix::program(host, process, "zeroclaw");
-    let dir = config_words(host, process);
-    let set = |profile: &str, before: &[String]| {
-        let mut names = before.to_vec();
-        names.extend(values.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !before.contains(name)));
+/// `config set` replaces the list, so the command carries what is in it already.
+fn pass_through(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, &[u8])]) -> Vec<String> {
+    let read = policy::policy(host, process).unwrap_or_default();
+    let listed = |profile: &str| read.passthrough.get(profile).map(Vec::as_slice).unwrap_or_default();
+    let set = |profile: &str| {
+        let mut names = listed(profile).to_vec();
+        names.extend(values.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !listed(profile).contains(name)));
         let path = format!("risk_profiles.{profile}.shell_env_passthrough");
         let list = serde_json::Value::from(names).to_string();
-        format!("{program}{dir} config set {} {}", fix::quote(path.as_bytes()), fix::quote(list.as_bytes()))
+        format!("{program} config set {} {}", fix::quote(path.as_bytes()), fix::quote(list.as_bytes()))
     };
-    let read = policy::policy(host, process).map(|(_, policy)| policy).unwrap_or_default();
-    let lacks = |profile: &&str| {
-        let listed = read.passthrough.get(*profile).map(Vec::as_slice).unwrap_or_default();
-        values.iter().any(|(name, _)| !listed.iter().any(|known| known == name))
-    };
-    let lines: Vec<String> = read
-        .in_use()
-        .into_iter()
-        .filter(lacks)
-        .map(|profile| set(profile, read.passthrough.get(profile).map(Vec::as_slice).unwrap_or_default()))
-        .collect();
-    match (lines.is_empty(), read.in_use().is_empty()) {
-        (true, true) => {
-            let first = fix::note("PROFILE is the risk profile of the agent; what is in its list already has to be repeated:");
-            vec![first, set("PROFILE", &[])]
-        }
-        _ => lines,
+    let lacks = |profile: &&str| values.iter().any(|(name, _)| !listed(profile).iter().any(|known| known == name));
+    let profiles = read.in_use();
+    if profiles.is_empty() {
+        return vec![
+            fix::note("PROFILE is the risk profile of the agent; what is in its list already has to be repeated:"),
+            set("PROFILE"),
+        ];
     }
+    profiles.into_iter().filter(lacks).map(set).collect()
 }
 
 /// Ends the daemon and starts it with its own words. What it listens on goes with it.
@@ -268,13 +274,21 @@ mod tests {
             ]
         );
         assert_eq!(lines(argv, &["HOME=/home/u"], &Fix::Restart), [END, &format!("(cd /srv/work && {again}")]);
-        // Told by its environment, it has to be told so again.
+        // Told by its environment, it has to be told so again; and what may not be shown is not.
         let environ: &[&str] = &["HOME=/home/u", "ZEROCLAW_CONFIG_DIR=/srv/my claw", "ZEROCLAW_SOCKET=/run/claw.sock"];
-        let told = lines(&["/opt/zeroclaw", "daemon"], environ, &Fix::Carry(&[("DISPLAY", b":0")]));
-        assert!(told[0].contains("`ZEROCLAW_SOCKET=/run/claw.sock zerocode --config-dir '/srv/my claw'`"), "{}", told[0]);
+        let places = "ZEROCLAW_CONFIG_DIR=\"$ZEROCLAW_CONFIG_DIR_KEPT\" ZEROCLAW_SOCKET=/run/claw.sock";
         assert_eq!(
-            told[4],
-            "(cd /srv/work && DISPLAY=:0 ZEROCLAW_CONFIG_DIR='/srv/my claw' ZEROCLAW_SOCKET=/run/claw.sock /opt/zeroclaw daemon)"
+            lines(&["/opt/zeroclaw", "daemon"], environ, &Fix::Carry(&[("DISPLAY", b":0")])),
+            [
+                &format!(
+                    "# open a new session from this terminal with `{places} zerocode`: it sends the terminal's environment along; a session that is open keeps its own"
+                ),
+                "# or let the daemon's own values through, and restart it from this terminal:",
+                "ZEROCLAW_CONFIG_DIR_KEPT=\"$(sed -zn 's/^ZEROCLAW_CONFIG_DIR=//p' /proc/20/environ | tr -d '\\0')\"",
+                &format!(r#"{places} /opt/zeroclaw config set risk_profiles.open.shell_env_passthrough '["EDITOR","DISPLAY"]'"#),
+                END,
+                &format!("(cd /srv/work && DISPLAY=:0 {places} /opt/zeroclaw daemon)"),
+            ]
         );
     }
 

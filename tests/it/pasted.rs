@@ -174,7 +174,7 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
     let (document, code) = doctor(&mut b);
     let unread = one(&document, "environ.handed_on_unknown");
     assert_eq!((code, &unread["outcome"]), (5, &json!("undetermined")), "{document:#}");
-    assert!(unread["message"].as_str().unwrap().ends_with("claw/config.toml: it is not TOML"), "{unread:#}");
+    assert!(unread["message"].as_str().unwrap().ends_with("the config.toml in its --config-dir: it is not TOML"), "{unread:#}");
     assert_eq!(need_for(&document["data"]["daemons"][0]["needs"], "gui")["verdict"], "unknown");
     assert!(!document.to_string().contains("canary"));
     if let Some(after) = Other::new(after.pid) {

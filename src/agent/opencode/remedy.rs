@@ -1,7 +1,7 @@
 //! What repairs the environment of OpenCode's tools: other lines for each generation and way of running.
 
 use super::super::{Agent, AgentProcess, Generation, Listener, Mode, Role, fix, fix::Fix, relaunch};
-use super::{ID, OpenCode, Registered, Registration, Roots, unregistered};
+use super::{ID, OpenCode, Registered, Registration, unregistered};
 use crate::host::{Host, Raw, Value, View};
 use crate::verdict::Finding;
 
@@ -27,12 +27,11 @@ impl Agent for OpenCode {
                 if process.mode == Some(Mode::Service) {
                     let client = program.client();
                     let set = values.iter().map(|(name, value)| set_env(&client, name, value));
-                    let commands = program.own.before.iter().cloned().chain(set).chain([format!("{client} service restart")]);
-                    lines.extend(fix::as_owner(host, process, commands.collect()));
+                    lines.extend(fix::as_owner(host, process, set.chain([format!("{client} service restart")]).collect()));
                 } else {
                     lines.extend(restart(host, process, &program, values));
                 }
-                lines
+                relaunch::once(lines)
             }
             (_, Fix::Drop(names)) => {
                 let unset = format!("unset {}", names.join(" "));
@@ -45,12 +44,17 @@ impl Agent for OpenCode {
 
     fn beside(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
         match (process.generation, process.role, wanted) {
-            (Some(Generation::V2), Role::Daemon, Fix::Carry(_)) => vec![
-                fix::note("reopen the session from this terminal: OpenCode uploads the terminal's environment with it"),
-                fix::note("a session opened through the API or with --server uploads nothing; put the whole environment yourself:"),
-                put(process, &Program::of(host, process).client()),
-                fix::note("or, for every session without an environment of its own:"),
-            ],
+            (Some(Generation::V2), Role::Daemon, Fix::Carry(_)) => {
+                let program = Program::of(host, process);
+                let client = program.client();
+                let ways = [
+                    fix::note("reopen the session from this terminal: OpenCode uploads the terminal's environment with it"),
+                    fix::note("a session opened through the API or with --server uploads nothing; put the whole environment yourself:"),
+                    put(process, &client),
+                    fix::note("or, for every session without an environment of its own:"),
+                ];
+                program.own.before.into_iter().chain(ways).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -106,20 +110,9 @@ pub(super) fn of_registration(host: &Host, registration: &Registration, register
     let name = if preview { "opencode2" } else { "opencode" };
     let known = registration.program.clone().or_else(|| on_path(host, name));
     let program = known.map_or_else(|| name.to_owned(), |path| fix::quote(path.as_bytes()));
-    let roots = &registration.roots;
-    let ours = host.terminal().ok().and_then(|terminal| Roots::of(terminal.environ.as_ref().ok()?, terminal.stat.euid, View::OURS));
-    let elsewhere = |theirs: &Raw, ours: Option<&Raw>, name: &str| match theirs.as_bytes().strip_suffix(b"/opencode") {
-        Some(root) if ours != Some(theirs) => format!("{name}={} ", fix::quote(root)),
-        _ => String::new(),
-    };
-    let same_user = ours.as_ref().filter(|ours| ours.uid == roots.uid);
-    let places = match same_user {
-        Some(ours) => {
-            elsewhere(&roots.state, Some(&ours.state), "XDG_STATE_HOME") + &elsewhere(&roots.config, Some(&ours.config), "XDG_CONFIG_HOME")
-        }
-        None => String::new(),
-    };
-    fix::as_user(host, roots.uid, vec![format!("{places}{program} service restart")])
+    let own = &registration.own;
+    let commands = own.before.iter().cloned().chain([format!("{}{program} service restart", own.prefix)]);
+    fix::as_user(host, registration.roots.uid, commands.collect())
 }
 
 /// Where this terminal finds a program.
@@ -268,13 +261,23 @@ mod tests {
     #[test]
     fn the_lines_reach_the_daemon_whose_places_these_are() {
         let environ: &[&str] = &["HOME=/home/u", "XDG_STATE_HOME=/srv/state", "OPENCODE_CONFIG_DIR=/srv/config", "OPENCODE_PID=20"];
+        let kept = "OPENCODE_CONFIG_DIR_KEPT=\"$(sed -zn 's/^OPENCODE_CONFIG_DIR=//p' /proc/20/environ | tr -d '\\0')\"";
+        let places = "XDG_STATE_HOME=/srv/state OPENCODE_CONFIG_DIR=\"$OPENCODE_CONFIG_DIR_KEPT\"";
         assert_eq!(
             with(opencode_preview(), &["opencode2", "serve", "--service"], environ, &DISPLAY),
-            ["DISPLAY=localhost:11.0 XDG_STATE_HOME=/srv/state OPENCODE_CONFIG_DIR=/srv/config /opt/opencode service restart"]
+            [kept, &format!("DISPLAY=localhost:11.0 {places} /opt/opencode service restart")]
         );
         assert_eq!(
-            with(opencode_v2(), &["opencode", "serve", "--service"], environ, &DISPLAY)[4],
-            "XDG_STATE_HOME=/srv/state OPENCODE_CONFIG_DIR=/srv/config /opt/opencode service set env DISPLAY localhost:11.0"
+            with(opencode_v2(), &["opencode", "serve", "--service"], environ, &DISPLAY),
+            [
+                kept,
+                "# reopen the session from this terminal: OpenCode uploads the terminal's environment with it",
+                "# a session opened through the API or with --server uploads nothing; put the whole environment yourself:",
+                &format!("{places} /opt/opencode api put /api/session/SESSION_ID/environment --data \"$(jq -n '{{variables: env}}')\""),
+                "# or, for every session without an environment of its own:",
+                &format!("{places} /opt/opencode service set env DISPLAY localhost:11.0"),
+                &format!("{places} /opt/opencode service restart"),
+            ]
         );
     }
 

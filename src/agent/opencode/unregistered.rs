@@ -1,7 +1,7 @@
 //! A background service that no registration file names.
 
 use super::super::{AgentProcess, Mode};
-use super::Roots;
+use super::registration::roots_of;
 use super::service_file::service_files;
 use crate::host::{Host, Unknown};
 use crate::verdict::registry::REGISTRATION_MISSING;
@@ -16,8 +16,7 @@ pub(super) fn finding(host: &Host, process: &AgentProcess) -> Option<Finding> {
     if process.mode != Some(Mode::Service) || process.registration.is_some() || young {
         return None;
     }
-    let handle = host.process(process.stat.pid);
-    let roots = Roots::of(&handle.environ().ok()?, process.stat.euid, handle.view().ok()?)?;
+    let roots = roots_of(host, process)?;
     let dir = roots.state.lossy();
     let (outcome, message, detail) = match service_files(host, roots.view, &roots.state) {
         Ok(files) => {

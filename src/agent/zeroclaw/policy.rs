@@ -58,20 +58,37 @@ pub fn parse_policy(text: &[u8]) -> Result<Policy, String> {
     })
 }
 
-/// The `--config-dir` among the arguments.
-fn flag(argv: &[Value]) -> Option<Raw> {
+/// The directory with the config that a daemon reads, and what says so.
+pub(super) struct ConfigDir {
+    pub path: Raw,
+    pub said: Said,
+}
+
+/// What says where the config is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// This word of the arguments, or the end of it.
+    Argument(usize),
+    /// A variable of the daemon's environment, whose value may not be shown.
+    Variable(&'static str),
+    /// Where it listens, or its home.
+    Place,
+}
+
+/// The `--config-dir` among the arguments, and the word in which it stands.
+fn flag(argv: &[Value]) -> Option<(usize, Raw)> {
     const FLAG: &[u8] = b"--config-dir";
     let clear = |at: usize| argv.get(at).and_then(Value::clear);
     let at = argv.iter().position(|word| word.clear().is_some_and(|word| word.starts_with(FLAG)))?;
     match clear(at)?.strip_prefix(FLAG)? {
-        b"" => clear(at + 1).map(Raw::from),
-        rest => rest.strip_prefix(b"=").map(Raw::from),
+        b"" => Some((at + 1, clear(at + 1).map(Raw::from)?)),
+        rest => Some((at, rest.strip_prefix(b"=").map(Raw::from)?)),
     }
 }
 
-/// The directory with the config that the daemon reads: its arguments say, else its environment, else where it
-/// listens (`<config>/data/daemon.sock`), else its home.
-pub(super) fn config_dir(host: &Host, process: &AgentProcess) -> Option<Raw> {
+/// The config's directory: the arguments say, else the environment, else where the daemon listens
+/// (`<config>/data/daemon.sock`), else its home.
+pub(super) fn config_dir(host: &Host, process: &AgentProcess) -> Option<ConfigDir> {
     let handle = host.process(process.stat.pid);
     let environ = handle.environ().unwrap_or_default();
     let filled = |name: &str| environ.bytes(name).map(<[u8]>::trim_ascii).filter(|value| !value.is_empty());
@@ -81,18 +98,21 @@ pub(super) fn config_dir(host: &Host, process: &AgentProcess) -> Option<Raw> {
         ([b'/', ..], _) => Some(Raw::from(path)),
         _ => Some(Raw([handle.cwd().ok()?.as_bytes(), b"/", path].concat())),
     };
-    let named = flag(&handle.cmdline().unwrap_or_default());
-    if let Some(dir) = named.as_ref().map(Raw::as_bytes).or_else(|| filled("ZEROCLAW_CONFIG_DIR")) {
-        return whole(dir);
+    if let Some((at, dir)) = flag(&handle.cmdline().unwrap_or_default()) {
+        return Some(ConfigDir { path: whole(dir.as_bytes())?, said: Said::Argument(at) });
     }
-    if let Some(data) = filled("ZEROCLAW_DATA_DIR").or_else(|| filled("ZEROCLAW_WORKSPACE")) {
-        return Some(beside(host, handle.view().unwrap_or(View::OURS), &whole(data)?));
+    for name in ["ZEROCLAW_CONFIG_DIR", "ZEROCLAW_DATA_DIR", "ZEROCLAW_WORKSPACE"] {
+        let Some(dir) = filled(name) else { continue };
+        let dir = whole(dir)?;
+        let path = if name == "ZEROCLAW_CONFIG_DIR" { dir } else { beside(host, handle.view().unwrap_or(View::OURS), &dir) };
+        return Some(ConfigDir { path, said: Said::Variable(name) });
     }
     let listens = process.listeners.iter().flatten().find_map(|listener| match listener {
         Listener::Unix(path) => path.as_bytes().strip_suffix(b"/data/daemon.sock").map(Raw::from),
         Listener::Tcp(_) => None,
     });
-    listens.or_else(|| Some(Raw([filled("HOME")?, b"/.zeroclaw"].concat())))
+    let path = listens.or_else(|| Some(Raw([filled("HOME")?, b"/.zeroclaw"].concat())))?;
+    Some(ConfigDir { path, said: Said::Place })
 }
 
 /// Where the config is of a daemon that was told its data directory, in ZeroClaw 0.8.7's order.
@@ -105,26 +125,30 @@ fn beside(host: &Host, view: View, data: &Raw) -> Raw {
     if !is_there(path) && (is_there(&older) || called_so) { Raw(older) } else { data.clone() }
 }
 
-/// What the daemon's config file says, with the directory it is in.
+/// What the daemon's config file says.
 ///
 /// # Errors
 /// The file, or what names it, and why it could not be read.
-pub fn policy(host: &Host, process: &AgentProcess) -> Result<(Raw, Policy), Unread> {
+pub fn policy(host: &Host, process: &AgentProcess) -> Result<Policy, Unread> {
     let Some(dir) = config_dir(host, process) else {
         return Err(Unread {
             source: format!("/proc/{}", process.stat.pid),
             reason: "where its config is, could not be found out".to_owned(),
         });
     };
-    let path = [dir.as_bytes(), b"/config.toml"].concat();
-    let source = String::from_utf8_lossy(&path).into_owned();
+    let path = [dir.path.as_bytes(), b"/config.toml"].concat();
+    let source = match dir.said {
+        Said::Place => String::from_utf8_lossy(&path).into_owned(),
+        Said::Variable(name) => format!("the config.toml that its {name} leads to"),
+        Said::Argument(_) => "the config.toml in its --config-dir".to_owned(),
+    };
     let view = host.process(process.stat.pid).view().unwrap_or(View::OURS);
     let read: Fact<_> = host.document(view, &path, parse_policy);
     match read {
         // It runs without one, with what is built in: nothing is let through.
-        Err(Unknown::Absent) => Ok((dir, Policy::default())),
+        Err(Unknown::Absent) => Ok(Policy::default()),
         Err(unknown) => Err(Unread { source, reason: unknown.to_string() }),
-        Ok(document) => document.content.map(|policy| (dir, policy)).map_err(|reason| Unread { source, reason }),
+        Ok(document) => document.content.map_err(|reason| Unread { source, reason }),
     }
 }
 
@@ -139,7 +163,7 @@ pub(super) fn hands_on(host: &Host, process: &AgentProcess, environ: &Environ) -
             continue;
         }
         let (lets, keeps) = match &read {
-            Ok((_, policy)) => policy.split(name),
+            Ok(policy) => policy.split(name),
             Err(unread) => {
                 handed.unknown.insert(name.to_owned(), format!("{}: {}", unread.source, unread.reason));
                 continue;

@@ -41,7 +41,10 @@ pub fn finding(
         return None;
     }
     let each = dead.iter().map(|point| format!("{}={}: {}", point.name, point.shown, point.named.liveness.detail));
-    let message = format!("a new window gets what the server was started with, unless it was set anew since: {}", each.collect::<Vec<_>>().join("; "));
+    let message = format!(
+        "a new window gets what the server was started with, unless it was set anew since: {}",
+        each.collect::<Vec<_>>().join("; ")
+    );
     let here = terminal.carrier(host, connect);
     let live = |point: &Judged| {
         let ours = terminal_points.iter().find(|ours| ours.name == point.name && ours.open && ours.state() == State::Alive)?;
