@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::host::Environ;
 
 /// A daemon's block as its tools get it, and what became of the rest.
@@ -19,7 +21,7 @@ pub struct HandedOn {
 }
 
 /// A file that decides and could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// The file, or what names it.
     pub source: String,

@@ -81,7 +81,6 @@ pub struct Daemon {
     /// What its tools could do.
     pub needs: Vec<needs::Need>,
     /// Variables that it has and that do not reach its tools' shells.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
     /// Its PATH against the terminal's.
     #[serde(skip_serializing_if = "Option::is_none")]

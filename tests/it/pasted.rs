@@ -30,6 +30,20 @@ fn doctor(asker: &mut Session) -> (Value, i32) {
     (document, code)
 }
 
+/// A snapshot taken now says the same as the machine.
+fn as_captured(asker: &mut Session, document: &Value) {
+    let place = asker.account.home.join(format!("captured-{}", asker.display_port()));
+    let place = place.to_str().unwrap();
+    asker.whoseenv(&["snapshot", place, "--json"]);
+    let (captured, _) = asker.whoseenv(&["--from", place, "doctor", "--user", USER, "--json"]);
+    let told = |document: &Value| -> Vec<Value> {
+        let findings = document["findings"].as_array().unwrap();
+        findings.iter().map(|finding| json!([finding["id"], finding["message"], finding["fix"]])).collect()
+    };
+    assert_eq!(told(&captured), told(document));
+    assert_eq!(captured["data"]["daemons"][0]["dropped"], document["data"]["daemons"][0]["dropped"]);
+}
+
 fn fix_of(finding: &Value) -> Vec<&str> {
     finding["fix"].as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str).collect()
 }
@@ -96,7 +110,12 @@ fn for_a_server_of_1_x_with_words_a_directory_and_a_password_of_its_own() {
     a.disconnect();
     let (document, _) = doctor(&mut b);
     assert!(!document.to_string().contains("canary"), "{document:#}");
+    as_captured(&mut b, &document);
     let lines = fix(one(&document, "display.refused"));
+    // A person sees each command once, and the one that does more.
+    let whoseenv = b.whoseenv.clone().unwrap();
+    let screen = b.program(&whoseenv, &["doctor", "--user", USER]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!((screen.matches("tail --pid=").count(), screen.matches("OPENCODE_SERVER_PASSWORD=\"$").count()), (1, 1), "{screen}");
     let pasted = paste_and_leave(&mut b, &lines);
     let after = successor(port, &program, before.pid);
     assert!(!before.runs());
@@ -152,6 +171,7 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
 
     a.disconnect();
     let (document, _) = doctor(&mut b);
+    as_captured(&mut b, &document);
     let lines = fix(one(&document, "display.refused"));
     let pasted = paste_and_leave(&mut b, &lines);
     wait_until("the end of the old daemon", || !look::runs(before.pid, before.start_ticks));

@@ -102,7 +102,13 @@ pub(super) fn config_dir(host: &Host, process: &AgentProcess) -> Option<ConfigDi
         return Some(ConfigDir { path: whole(dir.as_bytes())?, said: Said::Argument(at) });
     }
     for name in ["ZEROCLAW_CONFIG_DIR", "ZEROCLAW_DATA_DIR", "ZEROCLAW_WORKSPACE"] {
-        let Some(dir) = filled(name) else { continue };
+        let Some(dir) = filled(name) else {
+            // A snapshot keeps that it is set, and what stood in the file.
+            if matches!(environ.get(name), Some(Value::Masked(_))) {
+                return Some(ConfigDir { path: Raw::default(), said: Said::Variable(name) });
+            }
+            continue;
+        };
         let dir = whole(dir)?;
         let path = if name == "ZEROCLAW_CONFIG_DIR" { dir } else { beside(host, handle.view().unwrap_or(View::OURS), &dir) };
         return Some(ConfigDir { path, said: Said::Variable(name) });
@@ -130,6 +136,11 @@ fn beside(host: &Host, view: View, data: &Raw) -> Raw {
 /// # Errors
 /// The file, or what names it, and why it could not be read.
 pub fn policy(host: &Host, process: &AgentProcess) -> Result<Policy, Unread> {
+    let kept = host.process(process.stat.pid).fact("zeroclaw policy", || Ok(read(host, process)));
+    kept.unwrap_or_else(|unknown| Err(Unread { source: "the config".to_owned(), reason: unknown.to_string() }))
+}
+
+fn read(host: &Host, process: &AgentProcess) -> Result<Policy, Unread> {
     let Some(dir) = config_dir(host, process) else {
         return Err(Unread {
             source: format!("/proc/{}", process.stat.pid),
@@ -143,8 +154,8 @@ pub fn policy(host: &Host, process: &AgentProcess) -> Result<Policy, Unread> {
         Said::Argument(_) => "the config.toml in its --config-dir".to_owned(),
     };
     let view = host.process(process.stat.pid).view().unwrap_or(View::OURS);
-    let read: Fact<_> = host.document(view, &path, parse_policy);
-    match read {
+    let document: Fact<_> = host.document(view, &path, parse_policy);
+    match document {
         // It runs without one, with what is built in: nothing is let through.
         Err(Unknown::Absent) => Ok(Policy::default()),
         Err(unknown) => Err(Unread { source, reason: unknown.to_string() }),
