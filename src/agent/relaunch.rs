@@ -16,7 +16,7 @@ const ROOTS: [&str; 5] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE
 pub struct Own {
     /// Lines that read what may not be shown, to be run while the process is still there.
     pub before: Vec<String>,
-    /// What stands before the program, with a space at its end: `env -u A B=C `.
+    /// What stands before the program, with a space at its end: `B=C env -u A `.
     pub prefix: String,
 }
 
@@ -38,7 +38,9 @@ pub(super) fn own(host: &Host, process: &AgentProcess, settings: &str) -> Own {
         if others && name == "HOME" {
             continue;
         }
-        let (theirs, ours) = (filled(&environ, &name), filled(here, &name));
+        // A mark is of the process that carries it, and of no other.
+        let theirs = if is_mark(&name) { None } else { filled(&environ, &name) };
+        let ours = filled(here, &name);
         match (theirs, ours) {
             (theirs, ours) if theirs == ours => {}
             (Some(value), _) => match value.clear().filter(|clear| may_be_shown(name.as_bytes(), clear)) {
@@ -53,7 +55,8 @@ pub(super) fn own(host: &Host, process: &AgentProcess, settings: &str) -> Own {
             (None, _) => unset.push_str(&format!("-u {name} ")),
         }
     }
-    own.prefix = if unset.is_empty() { set } else { format!("env {unset}{set}") };
+    // Assignments are the shell's own: as words of `env` they would stand in the process table.
+    own.prefix = if unset.is_empty() { set } else { format!("{set}env {unset}") };
     own
 }
 
@@ -66,8 +69,8 @@ fn names(theirs: &Environ, ours: &Environ, settings: &str) -> Vec<String> {
     let mut add = |environ: &Environ, marks: bool| {
         for name in environ.entries.iter().filter_map(|entry| entry.name.as_str()) {
             let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-            let mark = catalog::lookup(name.as_bytes()).class == Class::AgentMarker;
-            if plain && name.starts_with(settings) && (marks || !mark) && !names.iter().any(|known| known == name) {
+            let concerns = name.starts_with(settings) || name == settings.trim_end_matches('_');
+            if plain && concerns && (marks || !is_mark(name)) && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
         }
@@ -75,6 +78,10 @@ fn names(theirs: &Environ, ours: &Environ, settings: &str) -> Vec<String> {
     add(theirs, false);
     add(ours, true);
     names
+}
+
+fn is_mark(name: &str) -> bool {
+    catalog::lookup(name.as_bytes()).class == Class::AgentMarker
 }
 
 fn filled<'e>(environ: &'e Environ, name: &str) -> Option<&'e Value> {
@@ -135,4 +142,50 @@ pub(super) fn lines(
         _ => start,
     });
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::discover;
+    use super::super::made::{Made, Process, opencode_v1};
+    use super::*;
+    use std::os::unix::process::CommandExt;
+
+    #[test]
+    fn what_the_terminal_has_and_the_daemon_had_not_is_taken_away() {
+        let made = Made::new();
+        made.program("/opt/opencode", &opencode_v1());
+        made.environ(900, &["HOME=/home/u", "XDG_DATA_HOME=/srv/mine", "OPENCODE=1", "OPENCODE_PID=7", "LANG=C"]);
+        let environ: &[&str] = &["HOME=/home/u", "XDG_STATE_HOME=/srv/it s", "OPENCODE_PID=20", "LANG=de_DE.UTF-8"];
+        Process { exe: "/opt/opencode", argv: &["opencode", "serve"], environ, ..made.process(20, 1) }.write();
+        let host = made.host();
+        let processes = discover(&host).unwrap();
+        let own = own(&host, &processes[0], "OPENCODE_");
+        assert_eq!(own.before, [""; 0]);
+        assert_eq!(own.prefix, "XDG_STATE_HOME='/srv/it s' env -u XDG_DATA_HOME -u OPENCODE -u OPENCODE_PID ");
+    }
+
+    #[test]
+    fn what_is_read_from_the_kernel_is_what_was_there() {
+        let mut sleeper = std::process::Command::new("sleep")
+            .arg0("a \n'b")
+            .arg("60")
+            .env_clear()
+            .env("KEPT", "canary with ' and \n inside")
+            .spawn()
+            .unwrap();
+        let mut before = Vec::new();
+        let argv = ["sleep", "canary/60 %"].map(|word| Value::Clear(word.into()));
+        assert_eq!(word(sleeper.id(), &argv, 1, &mut before), "\"$WORD_1\"");
+        let script = format!("{}; printf %s \"$WORD_1\"", before[0]);
+        // The child has to have become what it will be.
+        let answer = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let output = std::process::Command::new("sh").arg("-c").arg(&script).output().unwrap();
+            (output.stdout == b"60").then_some(())
+        });
+        let _ = sleeper.kill();
+        let _ = sleeper.wait();
+        assert_eq!(answer, Some(()));
+    }
 }
