@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::Deserialize;
 
 use super::fix::{self, Fix};
+use super::multiplexer;
 use super::{Agent, AgentProcess, Mode, Role};
 use crate::host::{Host, Raw};
 use crate::verdict::Finding;
@@ -236,11 +237,11 @@ impl Agent for Catalogued {
     }
 
     fn findings(&self, host: &Host, process: &AgentProcess) -> Vec<Finding> {
-        fix::deleted_exe(host, process, vec!["restart it from this terminal".to_owned()]).into_iter().collect()
+        fix::deleted_exe(host, process, vec![fix::note("restart it from this terminal")]).into_iter().collect()
     }
 
-    fn fix(&self, _: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
-        fix::catalogued(process, wanted)
+    fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
+        multiplexer::lines(host, process, wanted)
     }
 }
 

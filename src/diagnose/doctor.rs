@@ -1,11 +1,13 @@
 //! `doctor`: everything that is wrong between a terminal and the agent daemons of a machine, and the fix for each.
 
 pub mod inheritance;
+pub mod multiplexers;
 pub mod needs;
 pub mod points;
 pub mod registration;
 pub mod search;
 pub mod service;
+pub mod usable;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +18,7 @@ use crate::host::{Fact, Host, Pid, Unknown};
 use crate::origin::{self, Birth, Kind};
 use crate::redact::Redactor;
 use crate::report::Report;
-use crate::verdict::registry::DAEMON_UNREADABLE;
+use crate::verdict::registry::{DAEMON_UNREADABLE, HANDED_ON_UNKNOWN};
 use crate::verdict::{Finding, Liveness, Outcome};
 
 use crate::env::reference::Reference;
@@ -90,6 +92,8 @@ pub struct Daemon {
     pub variables: Vec<contrast::Row>,
     /// What its tools could do.
     pub needs: Vec<needs::Need>,
+    /// Variables that it has and that do not reach its tools' shells.
+    pub dropped: Vec<Dropped>,
     /// Its PATH against the terminal's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<search::PathReport>,
@@ -98,6 +102,15 @@ pub struct Daemon {
     pub registration: Option<registration::Data>,
     /// Processes below it, with the secrets that reach them.
     pub children: Vec<inheritance::Child>,
+}
+
+/// A variable that a daemon keeps from its tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Dropped {
+    /// The variable.
+    pub name: String,
+    /// What drops it, such as `ZeroClaw's safe list`.
+    pub by: String,
 }
 
 /// A variable of the terminal that names something that lives.
@@ -159,6 +172,7 @@ pub fn examine(
             continue;
         }
         if agent.role != Role::Daemon {
+            findings.extend(multiplexers::finding(host, redactor, agent, (terminal, &points), connect));
             others.push(Other { pid: agent.stat.pid, start_ticks: agent.stat.start_ticks, agent: agent.agent.clone(), role: agent.role });
             continue;
         }
@@ -174,7 +188,7 @@ pub fn examine(
     let data = Data {
         terminal: terminal.data(host),
         terminal_variables: points.iter().map(|point| point.data(redactor)).collect(),
-        terminal_needs: if terminal.environ.is_ok() { needs::of(&terminal_carrier, redactor) } else { Vec::new() },
+        terminal_needs: if terminal.environ.is_ok() { needs::of(&terminal_carrier, redactor, None) } else { Vec::new() },
         daemons,
         others,
         looked_for: Catalog::in_force().agents().iter().map(|agent| agent.id.clone()).collect(),
@@ -221,6 +235,7 @@ fn daemon(
         unreadable: None,
         variables: Vec::new(),
         needs: Vec::new(),
+        dropped: Vec::new(),
         path: None,
         registration: agent.registration.as_ref().map(registration::Data::of),
         children: Vec::new(),
@@ -244,13 +259,22 @@ fn daemon(
                 .as_ref()
                 .map(|connection| origin::examine(&carrier, Kind::SshConnection, connection.as_bytes()).liveness);
             daemon.variables = contrast::rows(host, redactor, subject, terminal, connect).into_iter().filter(points::is_telling).collect();
-            daemon.needs = needs::of(&carrier, redactor);
-            findings.extend(points::daemon_findings(host, subject, &points::of(&carrier, redactor), terminal, points));
+            let handed = needs::handed_on(host, subject);
+            daemon.needs = needs::of(&carrier, redactor, handed.as_ref());
+            let dropped = handed.iter().flat_map(|handed| &handed.dropped).filter(|(name, _)| redactor.name(name.as_bytes()).is_ok());
+            daemon.dropped = dropped.map(|(name, by)| Dropped { name: name.clone(), by: by.clone() }).collect();
+            let here = (terminal, &terminal_carrier, points);
+            findings.extend(points::daemon_findings(subject, &carrier, &points::of(&carrier, redactor), here, handed.as_ref()));
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref()));
+            findings.extend(handed.and_then(|handed| handed.unread).map(|unread| {
+                let message = format!("which of its variables its shells get could not be found out: {}: {}", unread.source, unread.reason);
+                Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)
+                    .evidence([carrier.saw(unread.source, unread.reason)])
+            }));
             findings.extend(inheritance::findings(host, &carrier, subject, environ, terminal));
             let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier);
             daemon.path = path;
             findings.extend(found);
-            findings.extend(service::needs(subject, &carrier, &daemon.needs));
         }
     }
     findings.extend(service::unit_and_linger(host, redactor, subject));

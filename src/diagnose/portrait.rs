@@ -164,7 +164,7 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
         process: subject.stat.as_ref().map(|stat| process(there, subject, stat)),
         chain: chain.iter().map(|stat| link(there, redactor, stat)).collect(),
         birth: subject.birth.clone(),
-        needs: if subject.known().is_ok() { needs::of(&carrier, redactor) } else { Vec::new() },
+        needs: if subject.known().is_ok() { needs::of(&carrier, redactor, needs::handed_on(host, subject).as_ref()) } else { Vec::new() },
         environment,
         unit_environment: unit_rows(there, redactor, subject),
     };

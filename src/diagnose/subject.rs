@@ -111,7 +111,10 @@ impl Subject {
     pub fn fix(&self, host: &Host, fix: &Fix<'_>) -> Vec<String> {
         let Some(process) = &self.agent else { return Vec::new() };
         match self.own_unit(host, &process.agent) {
-            Some((unit, manager)) => unit_fix(&unit, &manager, fix),
+            Some((unit, manager)) => {
+                let beside = agent::agent(&process.agent).beside(host, process, fix);
+                beside.into_iter().chain(unit_fix(&unit, &manager, fix)).collect()
+            }
             None => agent::agent(&process.agent).fix(host, process, fix),
         }
     }

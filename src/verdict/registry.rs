@@ -174,6 +174,8 @@ registry! {
         REGISTRATION_LISTENER = "registration.listener", Error, "The address in the registration file is not served by the process it names.";
         /// The file cannot be used.
         REGISTRATION_UNREADABLE = "registration.unreadable", Warning, "The registration file is no regular file of this user, or cannot be understood.";
+        /// A service without a file.
+        REGISTRATION_MISSING = "registration.missing", Warning, "The background service runs and no registration file names it: clients do not find it, and it soon ends itself.";
         /// Others can read the file.
         REGISTRATION_EXPOSED = "registration.exposed", Warning, "The registration file holds a password and can be read by others.";
         /// Unit file and live value differ.
@@ -182,6 +184,10 @@ registry! {
         LINGER_OFF = "login.linger_off", Warning, "The daemon runs in the user manager and lingering is off: it ends with the last login.";
         /// The pane is older than the session layer.
         TMUX_PANE_STALE = "multiplexer.pane_stale", Warning, "The tmux client attached now comes from another login than this pane was born in: the pane's shell still has the old values.";
+        /// The server's own block names what is dead.
+        MULTIPLEXER_STALE = "multiplexer.stale_environment", Info, "The multiplexer's server carries values that lead nowhere, and no client attached to it has brought newer ones: new windows get them.";
+        /// What the shells of a daemon get could not be found out.
+        HANDED_ON_UNKNOWN = "environ.handed_on_unknown", Warning, "Which of the daemon's variables reach its shells is decided by a file that could not be read: what its tools can do is not known.";
         /// The snapshot was changed.
         SNAPSHOT_ALTERED = "snapshot.altered", Error, "A fact in the snapshot is not the one that was captured; it is not used.";
         /// The snapshot has a hole.

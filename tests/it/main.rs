@@ -11,6 +11,7 @@ mod cli;
 mod golden;
 mod made_up;
 mod other_eyes;
+mod pasted;
 mod puppet;
 mod reports;
 mod run;

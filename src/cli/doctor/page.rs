@@ -173,14 +173,12 @@ fn fixes(page: &mut Page, findings: &[&Finding]) {
             }
         }
     }
-    // The same command with values in front of it does more.
-    let all: Vec<String> = lines.iter().map(|line| format!(" {line}")).collect();
-    let lines: Vec<&String> = lines
-        .iter()
-        .zip(&all)
-        .filter(|(line, tail)| !lines.iter().any(|other| other != *line && other.ends_with(tail.as_str())))
-        .map(|(line, _)| *line)
-        .collect();
+    // The same command with values in front of it, in the same directory, does more.
+    let does_more = |other: &str, line: &str| {
+        let (dir, command) = line.split_once("&& ").unwrap_or(("", line));
+        other != line && other.starts_with(dir) && other.ends_with(&format!(" {command}"))
+    };
+    let lines: Vec<&String> = lines.iter().copied().filter(|line| !lines.iter().any(|other| does_more(other, line))).collect();
     if lines.is_empty() {
         return;
     }
