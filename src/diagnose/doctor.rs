@@ -264,8 +264,10 @@ fn daemon(
             let dropped = handed.iter().flat_map(|handed| &handed.dropped).filter(|(name, _)| redactor.name(name.as_bytes()).is_ok());
             daemon.dropped = dropped.map(|(name, by)| Dropped { name: name.clone(), by: by.clone() }).collect();
             let here = (terminal, &terminal_carrier, points);
-            findings.extend(points::daemon_findings(subject, &carrier, &points::of(&carrier, redactor), here, handed.as_ref()));
-            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref()));
+            let theirs = points::of(&carrier, redactor);
+            let (found, carried) = points::daemon_findings(subject, &carrier, &theirs, here, handed.as_ref());
+            findings.extend(found);
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref(), &carried));
             findings.extend(handed.and_then(|handed| handed.unread).map(|unread| {
                 let message = format!("which of its variables its shells get could not be found out: {}: {}", unread.source, unread.reason);
                 Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)

@@ -17,7 +17,7 @@ use crate::world::sshd::{Login, Session, Terminal, X11, words};
 use crate::world::stub_model::StubModel;
 use crate::world::{World, peers};
 
-/// `doctor`'s answer; no fix of it says a thing twice.
+/// `doctor`'s answer; no fix of it says a thing twice, and none undoes another.
 fn doctor(asker: &mut Session) -> (Value, i32) {
     let (document, code) = reports::doctor(asker);
     for finding in document["findings"].as_array().unwrap() {
@@ -27,6 +27,11 @@ fn doctor(asker: &mut Session) -> (Value, i32) {
         once.dedup();
         assert_eq!(once.len(), lines.len(), "{lines:#?}");
     }
+    // The command replaces the whole list.
+    let mut lists: Vec<&str> = document["findings"].as_array().unwrap().iter().flat_map(fix_of).collect();
+    lists.retain(|line| line.contains(" config set "));
+    lists.dedup();
+    assert!(lists.len() < 2, "{lists:#?}");
     (document, code)
 }
 
@@ -60,11 +65,11 @@ fn paste_and_leave(login: &mut Session, lines: &str) -> Other {
     login.spawn(&format!("bash {}", script.display()))
 }
 
-/// The process of this program that listens here, and is not the one that was there before.
-fn successor(port: u16, program: &Path, before: u32) -> Process {
+/// The account's process of this program that listens here, and is not the one that was there before.
+fn successor(port: u16, program: &Path, (before, uid): (u32, u32)) -> Process {
     wait_for("the new daemon", || {
         let here = |process: &Process| process.exe().as_deref() == Some(program) && process.pid != before;
-        let found = look::processes().into_iter().find(here)?;
+        let found = look::processes_of(uid).into_iter().find(here)?;
         (!look::listeners(port).is_empty()).then_some(found)
     })
 }
@@ -87,7 +92,7 @@ fn for_the_preview_s_service() {
     let (document, _) = doctor(&mut b);
     let lines = fix(one(&document, "display.refused"));
     paste(&mut b, &lines);
-    let after = successor(port, &service.program, before.pid);
+    let after = successor(port, &service.program, (before.pid, before.uid));
     assert_eq!(after.var("DISPLAY").as_deref(), Some(b.display()), "{lines}");
     assert!(!look::runs(before.pid, before.start_ticks));
     let (document, _) = doctor(&mut b);
@@ -117,7 +122,7 @@ fn for_a_server_of_1_x_with_words_a_directory_and_a_password_of_its_own() {
     let screen = b.program(&whoseenv, &["doctor", "--user", USER]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!((screen.matches("tail --pid=").count(), screen.matches("OPENCODE_SERVER_PASSWORD=\"$").count()), (1, 1), "{screen}");
     let pasted = paste_and_leave(&mut b, &lines);
-    let after = successor(port, &program, before.pid);
+    let after = successor(port, &program, (before.pid, world.user.uid));
     assert!(!before.runs());
     assert_eq!(after.argv()[1..], arguments, "{lines}");
     assert_eq!(std::fs::read_link(format!("/proc/{}/cwd", after.pid)).unwrap(), world.user.home.join("my work"));
@@ -145,7 +150,7 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
     let config = world.user.home.join("claw");
     std::fs::rename(&home, &config).unwrap();
     let mut a = need!(world.user_from(2));
-    a.stdout("export EDITOR=ed SSH_AUTH_SOCK=/nonexistent/agent");
+    a.stdout("export EDITOR=ed SSH_AUTH_SOCK=/nonexistent/agent XAUTHORITY=$HOME/.Xauthority");
     let daemon = need!(Zeroclaw::start(Start::In(&mut a), &config));
     let before = daemon.process();
     let mut b = need!(world.user_from(3));
@@ -179,12 +184,12 @@ fn for_a_zeroclaw_daemon_whose_shells_get_what_the_matrix_says() {
     let after = wait_for("the new daemon", || {
         let here =
             |process: &Process| process.exe().as_deref() == Some(&program) && process.argv().get(1).is_some_and(|word| word == "daemon");
-        look::processes().into_iter().find(here).filter(|_| look::unix_socket_listens(&socket))
+        look::processes_of(before.uid).into_iter().find(here).filter(|_| look::unix_socket_listens(&socket))
     });
     assert_eq!(after.argv()[1..], ["daemon", "--config-dir", config.to_str().unwrap()], "{lines}");
     assert_eq!(after.var("DISPLAY").as_deref(), Some(b.display()));
     let written = std::fs::read_to_string(config.join("config.toml")).unwrap();
-    assert!(written.contains(r#"shell_env_passthrough = ["EDITOR", "DISPLAY"]"#), "{written}");
+    assert!(written.contains(r#"shell_env_passthrough = ["EDITOR", "DISPLAY", "XAUTHORITY"]"#), "{written}");
     let (document, _) = doctor(&mut b);
     assert_eq!(display_findings(&document), [""; 0], "{document:#}");
     assert_eq!(need_for(&document["data"]["daemons"][0]["needs"], "gui")["verdict"], "works");

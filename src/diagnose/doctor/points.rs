@@ -147,14 +147,20 @@ fn stale_pane(host: &Host, terminal: &Subject) -> Option<Finding> {
     Some(finding.fix([RENEW_PANE.to_owned()]))
 }
 
-/// What is wrong with a daemon's variables, alone and against the terminal's.
-pub fn daemon_findings(
+/// Where X programs look for the cookie.
+pub const AUTHORITY: &str = "XAUTHORITY";
+
+/// Values that a repair brings to a daemon's tools: the terminal's, and the cookie file of the daemon's own that its tools do not get.
+pub type Carried<'p> = Vec<(&'p str, &'p [u8])>;
+
+/// What is wrong with a daemon's variables, alone and against the terminal's, and what the repair brings.
+pub fn daemon_findings<'p>(
     daemon: &Subject,
-    carrier: &Carrier<'_>,
-    points: &[Judged],
-    (terminal, terminal_carrier, terminal_points): (&Subject, &Carrier<'_>, &[Judged]),
-    handed: Option<&HandedOn>,
-) -> Vec<Finding> {
+    carrier: &Carrier<'p>,
+    points: &'p [Judged],
+    (terminal, terminal_carrier, terminal_points): (&Subject, &Carrier<'_>, &'p [Judged]),
+    handed: Option<&'p HandedOn>,
+) -> (Vec<Finding>, Carried<'p>) {
     let here = |name: &str| terminal_points.iter().find(|ours| ours.name == name);
     let barred = |ours: Option<&Judged>| {
         let ours = ours.filter(|ours| ours.state() == State::Alive)?;
@@ -192,9 +198,14 @@ pub fn daemon_findings(
         let (ours, barred) = (Some(ours), barred(Some(ours)));
         troubles.extend(ours.map(|point| Trouble { topic, problem: Problem::Missing, point, ours, taken: None, barred }));
     }
-    let carried: Vec<(&str, &[u8])> = troubles.iter().filter_map(Trouble::offer).collect();
+    let mut carried: Carried<'_> = troubles.iter().filter_map(Trouble::offer).collect();
+    // A display without its cookie opens nothing. One list for every repair: pasted one after the other, none undoes another.
+    let brought = |name: &str| carried.iter().any(|(carried, _)| *carried == name);
+    let display = brought("DISPLAY") || carrier.environ.bytes("DISPLAY").is_some() && taken("DISPLAY").is_none();
+    let cookie = carrier.environ.bytes(AUTHORITY).filter(|_| display && taken(AUTHORITY).is_some() && !brought(AUTHORITY));
+    carried.extend(cookie.map(|file| (AUTHORITY, file)));
     let renewal = daemon.fix(carrier.host, &if carried.is_empty() { Fix::Restart } else { Fix::Carry(&carried) });
-    troubles.iter().map(|trouble| trouble.finding(daemon, carrier, terminal, &renewal)).collect()
+    (troubles.iter().map(|trouble| trouble.finding(daemon, carrier, terminal, &renewal)).collect(), carried)
 }
 
 /// A variable of a daemon that leads nowhere, to somebody else, or is not there.

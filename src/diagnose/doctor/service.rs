@@ -14,6 +14,7 @@ use super::super::portrait::equal;
 use super::super::subject::Subject;
 use super::super::values::Shown;
 use super::needs::{Need, Purpose, Verdict};
+use super::points::{AUTHORITY, Carried};
 use super::search::{self, Different, PathReport};
 
 /// PATH against the terminal's, and what is wrong with it.
@@ -104,11 +105,10 @@ fn sentence(different: &Different) -> String {
     }
 }
 
-/// What tools of the daemon could do only by luck, or not at all though each variable alone is alive.
-pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], handed: Option<&HandedOn>) -> Vec<Finding> {
-    const AUTHORITY: &str = "XAUTHORITY";
-    let kept_back = handed.is_some_and(|handed| handed.dropped.contains_key(AUTHORITY));
-    let authority = carrier.environ.bytes(AUTHORITY).filter(|_| kept_back);
+/// What tools of the daemon could do only by luck, or not at all though each variable alone is alive. `carried` is what
+/// the other repairs of this daemon bring.
+pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], handed: Option<&HandedOn>, carried: &Carried<'_>) -> Vec<Finding> {
+    let kept_back = carrier.environ.bytes(AUTHORITY).is_some() && handed.is_some_and(|handed| handed.dropped.contains_key(AUTHORITY));
     let mut findings = Vec::new();
     for need in needs {
         let display_alive = need.parts.iter().any(|part| part.name == "DISPLAY" && part.liveness.state == State::Alive);
@@ -117,9 +117,9 @@ pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], handed: Op
                 (&CLIPBOARD_UNRELIABLE, vec![note("install wl-clipboard, and put it before xclip and xsel on PATH")])
             }
             // A dead display is a finding of its own; here the display answers and its cookie is missing.
-            (Purpose::Gui, Verdict::Broken) if display_alive => match authority {
-                Some(file) => (&GUI_INCOMPLETE, daemon.fix(carrier.host, &Fix::Carry(&[(AUTHORITY, file)]))),
-                None => (&GUI_INCOMPLETE, vec![note("log in again with X forwarding: sshd writes the cookie then")]),
+            (Purpose::Gui, Verdict::Broken) if display_alive => match kept_back {
+                true => (&GUI_INCOMPLETE, daemon.fix(carrier.host, &Fix::Carry(carried))),
+                false => (&GUI_INCOMPLETE, vec![note("log in again with X forwarding: sshd writes the cookie then")]),
             },
             _ => continue,
         };
