@@ -260,9 +260,9 @@ mod tests {
     #[test]
     fn every_line_is_for_this_daemon_and_its_config() {
         let argv: &[&str] =
-            &["/opt/zeroclaw", "daemon", "--ephemeral", "--config-dir", "/srv/my claw", "--host", "127.0.0.1", "-p", "9090"];
+            &["/opt/zeroclaw", "daemon", "--ephemeral", "--config-dir", "/srv/my claw", "--host", "127.0.0.1", "--port", "9090"];
         let session = "# open a new session from this terminal with `zerocode --config-dir '/srv/my claw'`: it sends the terminal's environment along; a session that is open keeps its own";
-        let again = "/opt/zeroclaw daemon --ephemeral --config-dir '/srv/my claw' --host 127.0.0.1 -p 9090)";
+        let again = "/opt/zeroclaw daemon --ephemeral --config-dir '/srv/my claw' --host 127.0.0.1 --port 9090)";
         assert_eq!(
             lines(argv, &["HOME=/home/u"], &Fix::Carry(&[("DISPLAY", b"localhost:11.0")])),
             [
