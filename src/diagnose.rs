@@ -5,6 +5,7 @@ pub mod contrast;
 pub mod doctor;
 pub mod ownership;
 pub mod portrait;
+pub mod probing;
 pub mod pseudonyms;
 pub mod roster;
 pub mod subject;

@@ -23,6 +23,7 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("show", of::<diagnose::portrait::Data>),
     ("diff", of::<diagnose::contrast::Data>),
     ("owner", of::<diagnose::ownership::Data>),
+    ("probe", of::<crate::probe::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 

@@ -42,6 +42,18 @@ impl Start {
         Start::with(global, host, fingerprint_key().map_err(failed)?).map_err(failed)
     }
 
+    /// This machine, for a command that does something to it: a snapshot cannot be probed.
+    ///
+    /// # Errors
+    /// Under `--from`, and as [`Start::new`].
+    pub fn live(command: &'static str, global: &Global) -> Result<Start, Exit> {
+        if global.from.is_some() {
+            let problem = Problem::new(Exit::Usage, "a snapshot cannot be probed").hint("Run it without --from, on the machine itself.");
+            return Err(printer(global).problem(command, None, &problem));
+        }
+        Start::new(command, global)
+    }
+
     /// The same, on a machine that is at hand already. The user's own catalogues count on a live machine alone.
     ///
     /// # Errors

@@ -1,0 +1,31 @@
+//! `whoseenv probe …`.
+
+mod opencode;
+mod page;
+
+use super::Global;
+use crate::report::Exit;
+
+pub use page::page;
+
+/// Inject an environment into a host, run a command there, and read back what it saw, with a control
+///
+/// Creates things, and removes them: what, is said for every probe. Values never pass through the host's output,
+/// database or logs: the host's shell runs whoseenv, which calls back over a private socket, and the verdict is taken
+/// from the shell's own block in /proc.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    host: Host,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Host {
+    Opencode(opencode::Args),
+}
+
+pub fn run(args: Args, global: &Global) -> Exit {
+    match args.host {
+        Host::Opencode(args) => opencode::run(args, global),
+    }
+}
