@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::host::files::{FileKind, stat_named};
-use crate::host::{Host, Unknown, interrupt};
+use crate::host::{Environ, Host, Unknown, interrupt};
 use crate::report::{Exit, Problem, Progress};
 use crate::verdict::Outcome;
 
@@ -95,6 +95,11 @@ pub fn experiments(bed: &mut Bed, restart: Option<Restart<'_>>, places: &[PathBu
     let mut course = Course { judged: Vec::new(), lost: None, progress };
     let session = bed.session();
     let plain: Result<Seen, Stop> = session.and_then(|session| bed.run(Way::Session(&session)));
+    if let Ok(seen) = &plain {
+        // Whatever the one who asks has too may come from there, which is O2's matter.
+        let own = host_environ();
+        bed.plugins = bed.extra(seen).into_iter().filter(|name| own.get(name).is_none()).collect();
+    }
     course.step(bed, &claims::O1, |bed, trail| plain::child_of_daemon(bed, &plain, trail));
     course.step(bed, &claims::O2, |bed, trail| plain::daemons_environment(bed, &plain, trail));
     course.step(bed, &claims::O13, plain::requests);
@@ -128,6 +133,11 @@ pub fn experiments(bed: &mut Bed, restart: Option<Restart<'_>>, places: &[PathBu
         disk::after_restart(bed, &before, trail)
     });
     course.in_order(OPENCODE)
+}
+
+/// The environment of the one who asks; empty where it cannot be read.
+fn host_environ() -> Environ {
+    Host::live().process(std::process::id()).environ().unwrap_or_default()
 }
 
 fn needs_uploads(support: &Support, trail: &mut Trail) -> Result<(), Stop> {

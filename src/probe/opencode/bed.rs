@@ -35,6 +35,8 @@ pub struct Bed {
     pub place: PathBuf,
     /// Longest wait for one answer.
     pub patience: Duration,
+    /// Names that are laid over every session's shell and are not the host's own overlay: a plugin's.
+    pub plugins: Vec<String>,
     made: Made,
 }
 
@@ -84,7 +86,7 @@ impl Bed {
     pub fn new(http: Http, health: Health, daemon: Pid, readback: Readback, place: PathBuf, patience: Duration) -> Result<Bed, Stop> {
         let block = Host::live().process(daemon).environ();
         let block = block.map_err(|reason| Stop::Failed(format!("/proc/{daemon}/environ: {reason}")))?;
-        Ok(Bed { http, health, daemon, block, readback, model: None, place, patience, made: Made::default() })
+        Ok(Bed { http, health, daemon, block, readback, model: None, place, patience, plugins: Vec::new(), made: Made::default() })
     }
 
     /// Which API it speaks.

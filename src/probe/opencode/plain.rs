@@ -100,7 +100,7 @@ pub fn overlay(bed: &mut Bed, support: &Support, plain: &Result<Seen, Stop>, tra
     laid(trail, "a PTY", &pty, overlay_of_ptys(dialect));
     // A plugin's overlay, which is whatever is left: what the shell has, the tool must have too.
     if let (Some(tool), Ok(plain)) = (&tool, plain) {
-        let lost: Vec<_> = bed.extra(plain).into_iter().filter(|name| tool.block.get(name) != plain.block.get(name)).collect();
+        let lost: Vec<_> = bed.plugins.iter().filter(|name| tool.block.get(name) != plain.block.get(name)).cloned().collect();
         trail.holds(lost.is_empty(), || {
             format!("laid over the session's shell by a plugin, and not over the model's tool: {}", lost.join(", "))
         });

@@ -18,9 +18,6 @@ use crate::probe::stub_model::StubModel;
 use crate::probe::{Cleanup, Data, Probed, Stop};
 use crate::report::Progress;
 
-/// How long a host may take to answer after it was started.
-const START: Duration = Duration::from_secs(60);
-
 /// While it starts, 1.18.34 takes a connection and never answers what comes over it: it is asked again soon.
 const FIRST: Duration = Duration::from_millis(400);
 
@@ -45,14 +42,14 @@ fn in_nest(nest: &Nest, program: &Path, patience: Duration, progress: &Progress)
     configure(nest, &model)?;
     let readback = Readback::open(Address::Path(nest.join("ear")))?;
     progress.doing("starting the host");
-    let mut host = Running::start(nest, program)?;
+    let mut host = Running::start(nest, program, patience)?;
     let probed =
         Probed { product: "opencode".to_owned(), version: Some(host.health.version.clone()), pid: Some(host.child.pid()), spawned: true };
     let mut bed = Bed::new(host.http.clone(), host.health.clone(), host.child.pid(), readback, nest.join("work"), patience)?;
     bed.model = Some(model);
     let mut restart = |bed: &mut Bed| -> Result<(), Stop> {
         host.child.end();
-        host = Running::start(nest, program)?;
+        host = Running::start(nest, program, patience)?;
         bed.moved(host.http.clone(), host.child.pid())
     };
     let places = [nest.dir().to_owned()];
@@ -83,12 +80,12 @@ struct Running {
 }
 
 impl Running {
-    fn start(nest: &Nest, program: &Path) -> Result<Running, Stop> {
+    fn start(nest: &Nest, program: &Path, patience: Duration) -> Result<Running, Stop> {
         let port = listen::free_port()?;
         let url = format!("http://127.0.0.1:{port}");
         let argv = vec![absolute(program)?.into_os_string(), "serve".into(), "--port".into(), port.to_string().into()];
         let mut child = Child::start(&Recipe { argv, env: nest.environment(), cwd: nest.join("work") })?;
-        let end = Instant::now() + START;
+        let end = Instant::now() + patience;
         let mut last = None;
         loop {
             if let Some(status) = child.ended() {
@@ -108,7 +105,7 @@ impl Running {
             }
             if Instant::now() > end {
                 let why = last.map(|no| format!(": {no}")).unwrap_or_default();
-                return Err(Stop::Failed(format!("{} does not answer within {} s{why}", program.display(), START.as_secs())));
+                return Err(Stop::Failed(format!("{} does not answer within {} s{why}", program.display(), patience.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
