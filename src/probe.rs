@@ -115,6 +115,19 @@ pub fn token() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// A value that nobody else has.
+///
+/// # Errors
+/// When the system has no randomness.
+pub fn nonce(what: &str) -> std::io::Result<String> {
+    Ok(format!("whoseenv-{what}-{}", token()?))
+}
+
+/// A map of variables, as hosts take it.
+pub fn map(pairs: &[(&str, &str)]) -> serde_json::Value {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), serde_json::Value::from(*value))).collect::<serde_json::Map<_, _>>().into()
+}
+
 /// Now, RFC 3339.
 pub fn now() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

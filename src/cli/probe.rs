@@ -2,6 +2,7 @@
 
 mod opencode;
 mod page;
+mod zeroclaw;
 
 use super::Global;
 use crate::report::Exit;
@@ -22,10 +23,12 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Host {
     Opencode(opencode::Args),
+    Zeroclaw(zeroclaw::Args),
 }
 
 pub fn run(args: Args, global: &Global) -> Exit {
     match args.host {
         Host::Opencode(args) => opencode::run(args, global),
+        Host::Zeroclaw(args) => zeroclaw::run(args, global),
     }
 }

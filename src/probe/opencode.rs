@@ -19,8 +19,8 @@ use crate::verdict::Outcome;
 use super::claims::{self, OPENCODE};
 use super::readback::Seen;
 use super::trail::{Stop, Trail, judge};
-use super::{Claim, Data, Judged};
-use bed::{Bed, Way, map, nonce};
+use super::{Claim, Data, Judged, map, nonce};
+use bed::{Bed, Way};
 
 /// A session that no host has.
 const NO_SESSION: &str = "ses_ffffffffffffwhoseenvprobe0";

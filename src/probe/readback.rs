@@ -70,6 +70,7 @@ impl Seen {
 /// The socket that helpers call.
 pub struct Readback {
     address: Address,
+    argument: String,
     program: String,
     expected: Arc<Mutex<HashMap<String, Sender<Caller>>>>,
     over: Arc<AtomicBool>,
@@ -100,7 +101,7 @@ impl Readback {
         let ear = Ear::open(address)?;
         let program = std::env::current_exe()?.into_os_string().into_string();
         let program = program.map_err(|_| std::io::Error::other("the path of this program is no text"))?;
-        let readback = Readback { address: ear.address().clone(), program, expected: Arc::default(), over: Arc::default() };
+        let readback = Readback { argument: ear.address().argument(), address: ear.address().clone(), program, expected: Arc::default(), over: Arc::default() };
         let (expected, over) = (Arc::clone(&readback.expected), Arc::clone(&readback.over));
         std::thread::Builder::new().name("readback".to_owned()).spawn(move || {
             while let Ok(caller) = ear.accept() {
@@ -124,8 +125,13 @@ impl Readback {
         let (sender, caller) = channel();
         self.expected.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), sender);
         // The colon is why the shell stays: it does not become its last command.
-        let command = format!("{} readback call {} {token}; :", quoted(&self.program), quoted(&self.address.argument()));
+        let command = format!("{} readback call {} {token}; :", quoted(&self.program), quoted(&self.argument));
         Ok(Expected { token, command, caller })
+    }
+
+    /// The socket, as the helper's argument names it.
+    pub fn address(&self) -> &str {
+        &self.argument
     }
 
     /// The path of the program that helpers are.

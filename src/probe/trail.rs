@@ -1,6 +1,9 @@
 //! The course of one experiment: what was seen, whether the control held, and what follows.
 
+use std::path::PathBuf;
+
 use crate::host::http::NoAnswer;
+use crate::host::trawl::{Catch, ENCODINGS};
 use crate::verdict::{Evidence, How, Outcome};
 
 use super::readback::Seen;
@@ -72,6 +75,14 @@ impl Trail {
         if !holds {
             self.broken.push(otherwise());
         }
+    }
+
+    /// What was searched for bytes that should be nowhere.
+    pub fn searched(&mut self, places: &[PathBuf], catch: &Catch) {
+        let names: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        let unread: String = catch.unread.iter().take(5).map(|(path, why)| format!("; not {}: {why}", path.display())).collect();
+        let detail = format!("{} files, {} bytes searched in {ENCODINGS}{unread}", catch.files, catch.bytes);
+        self.saw(names.join(", "), How::Passive, detail);
     }
 
     /// The control: without it nothing follows.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::host::http::{Asked, Http, NoAnswer, Question, Reply};
 use crate::host::{Environ, Host, Pid, interrupt};
@@ -11,7 +11,7 @@ use crate::host::{Environ, Host, Pid, interrupt};
 use super::api::{self, Dialect, Health, Request, ask};
 use crate::probe::readback::{Expected, Readback, Seen, Silence};
 use crate::probe::stub_model::StubModel;
-use crate::probe::{Cleanup, Stop, token};
+use crate::probe::{Cleanup, Stop};
 
 /// What a host lays over a command's environment, or its shell adds: by name. What stands there is O7's matter.
 pub const OVERLAY: [&str; 11] =
@@ -322,17 +322,4 @@ impl Round<'_> {
         cleanup.failed(format!("{kind} {id}"), why);
         false
     }
-}
-
-/// A value that nobody else has.
-///
-/// # Errors
-/// When there is no randomness.
-pub fn nonce(what: &str) -> Result<String, Stop> {
-    Ok(format!("whoseenv-{what}-{}", token()?))
-}
-
-/// A map of variables.
-pub fn map(pairs: &[(&str, &str)]) -> Value {
-    Value::Object(pairs.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
 }

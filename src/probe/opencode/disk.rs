@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::api::{self, Dialect};
-use super::bed::{Bed, Way, map, nonce};
-use crate::host::trawl::{self, Catch};
-use crate::probe::{Stop, Trail};
+use super::bed::{Bed, Way};
+use crate::host::trawl;
+use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
 
 /// O11: an upload is nowhere on disk, in no log, in no answer.
@@ -21,7 +21,7 @@ pub fn nowhere(bed: &mut Bed, places: &[PathBuf], trail: &mut Trail) -> Result<(
         api::ask(&bed.http, "GET", &path, None, bed.patience)?;
     }
     let catch = trawl::trawl(places, &[&canary, &printed]).map_err(|reason| Stop::Failed(reason.to_string()))?;
-    searched(trail, places, &catch);
+    trail.searched(places, &catch);
     let control = catch.holding(1);
     trail.control(!control.is_empty(), "the same search does not find what was printed in band")?;
     trail.saw("the positive control", How::Passive, format!("what was printed in band is in {}", control.join(", ")));
@@ -32,17 +32,6 @@ pub fn nowhere(bed: &mut Bed, places: &[PathBuf], trail: &mut Trail) -> Result<(
     trail.saw("every answer to this probe", How::Connects, format!("{} hold the canary", heard.len()));
     trail.holds(heard.is_empty(), || format!("the canary is in the answer to {}", heard.join(", ")));
     Ok(())
-}
-
-/// What was searched, as evidence.
-pub fn searched(trail: &mut Trail, places: &[PathBuf], catch: &Catch) {
-    let names: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-    let unread: String = catch.unread.iter().take(5).map(|(path, why)| format!("; not {}: {why}", path.display())).collect();
-    trail.saw(
-        names.join(", "),
-        How::Passive,
-        format!("{} files, {} bytes searched in {}{unread}", catch.files, catch.bytes, trawl::ENCODINGS),
-    );
 }
 
 /// O12: what an upload to this session came to before the daemon was started anew.

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::Support;
 use super::api::Dialect;
-use super::bed::{Bed, Way, map, nonce};
+use super::bed::{Bed, Way};
 use crate::host::Host;
 use crate::probe::readback::Seen;
-use crate::probe::{Stop, Trail};
+use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
 
 /// O1: whose child it is.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::api;
-use super::bed::{Bed, OVERLAY, Way, map, nonce};
+use super::bed::{Bed, OVERLAY, Way};
 use crate::probe::readback::Seen;
-use crate::probe::{Stop, Trail};
+use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
 
 /// The variable that carries a nonce.
