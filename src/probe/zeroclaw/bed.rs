@@ -157,10 +157,12 @@ impl Bed {
         };
         format!(
             "schema_version = 3\n\n[providers.models.custom.stub]\nuri = \"{}\"\napi_key = \"none\"\nmodel = \"stub\"\nnative_tools = true\n\n\
-             [risk_profiles.probe]\n{profile}shell_env_passthrough = {}\n\n[runtime_profiles.plain]\nagentic = true\n\n\
+             [risk_profiles.probe]\n{profile}allowed_roots = {}\nshell_env_passthrough = {}\n\n[runtime_profiles.plain]\nagentic = true\n\n\
              [memory]\nbackend = \"none\"\n\n[observability]\nlog_persistence = \"full\"\n\n\
              [agents.main]\nmodel_provider = \"custom.stub\"\nrisk_profile = \"probe\"\nruntime_profile = \"plain\"\n",
             self.model.url(),
+            // Without it a principal of the roster may not work there.
+            json!([self.nest.join("work")]),
             json!(self.declared)
         )
     }
@@ -223,6 +225,11 @@ impl Bed {
     /// # Errors
     /// When it does not end, or the daemon refuses it.
     pub fn end_turn(&self, client: &mut Client, turn: &Turn) -> Result<Turned, Stop> {
+        self.end_attended(client, turn, None)
+    }
+
+    /// The same, for a turn whose approvals another client may be asked for: the session's owner.
+    fn end_attended(&self, client: &mut Client, turn: &Turn, mut owner: Option<&mut Client>) -> Result<Turned, Stop> {
         let end = Instant::now() + self.patience;
         let daemon = self.daemon.as_ref().map(Child::pid);
         let (mut seen, mut answered, mut said) = (None, None::<Instant>, String::new());
@@ -240,6 +247,11 @@ impl Bed {
                     answered = Some(Instant::now());
                 }
                 client.attend(&turn.session, &mut said)?;
+                if let (Some(owner), Policy::Default) = (&mut owner, self.policy) {
+                    // No request has the number 0: whatever comes is kept for it to attend to.
+                    owner.lines.answer_to(0)?;
+                    owner.attend(&turn.session, &mut said)?;
+                }
             }
             match (&mut seen, answered) {
                 (seen @ Some(_), Some(_)) => {
@@ -261,8 +273,16 @@ impl Bed {
     /// # Errors
     /// When it does not.
     pub fn turn(&self, client: &mut Client, session: &str) -> Result<Seen, Stop> {
+        self.turn_of(client, session, None)
+    }
+
+    /// The same in a session of another client's.
+    ///
+    /// # Errors
+    /// When its shell does not call.
+    pub fn turn_of(&self, client: &mut Client, session: &str, owner: Option<&mut Client>) -> Result<Seen, Stop> {
         let turn = self.begin(client, session)?;
-        match self.end_turn(client, &turn)? {
+        match self.end_attended(client, &turn, owner)? {
             Turned::Shell(seen) => Ok(*seen),
             Turned::Silent(said) => Err(Stop::Failed(format!("the turn ended, and its shell did not call{}", but(&said)))),
         }
@@ -297,7 +317,10 @@ impl Bed {
 
     /// Names of the shell's block that layer 1 does not explain.
     pub fn beyond_layer_one(&self, seen: &Seen) -> Vec<String> {
-        let allowed = |name: &String| SAFE.contains(&name.as_str()) || name == SESSION_ID || self.declared.contains(name);
+        // A shell that became its script had added these by then.
+        let became = self.policy == Policy::Default;
+        let shells = |name: &String| became && ["PWD", "SHLVL", "OLDPWD", "_"].contains(&name.as_str());
+        let allowed = |name: &String| shells(name) || SAFE.contains(&name.as_str()) || name == SESSION_ID || self.declared.contains(name);
         seen.names().into_iter().filter(|name| !allowed(name)).collect()
     }
 

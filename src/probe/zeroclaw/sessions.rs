@@ -55,7 +55,7 @@ pub fn reconnect(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     trail.control(seen.has(MARK, &before), "the session did not see its client's nonce before")?;
     let mut second = bed.again(&first, &marked(&after))?;
     trail.control(second.tui_id == first.tui_id, "the daemon gave the reconnecting client another id")?;
-    let still = bed.turn(&mut second, &old)?;
+    let still = bed.turn_of(&mut second, &old, Some(&mut first))?;
     trail.shell(&still, "the old session, after the reconnect");
     trail.holds(still.has(MARK, &before), || "the old session has not kept its clone".to_owned());
     let new = bed.session(&mut second)?;
@@ -136,7 +136,7 @@ pub fn foreign_prompt(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let seen = bed.turn(&mut owner, &session)?;
     trail.control(seen.has(MARK, &own), "the session does not see its own client's nonce")?;
     let mut stranger = bed.client(Some(&marked(&other)))?;
-    let seen = bed.turn(&mut stranger, &session)?;
+    let seen = bed.turn_of(&mut stranger, &session, Some(&mut owner))?;
     let whose = if seen.has(MARK, &own) { "its own" } else { "not its own" };
     trail.shell(&seen, format!("another client prompts it, and is not refused: {whose} environment"));
     trail.holds(seen.has(MARK, &own), || "it has not its own client's environment".to_owned());
