@@ -16,6 +16,7 @@ mod schema;
 mod show;
 mod snapshot;
 mod start;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ enum Command {
     Diff(diff::Args),
     Owner(owner::Args),
     Probe(probe::Args),
+    Verify(verify::Args),
     Snapshot(snapshot::Args),
     Man(man::Args),
     Completions(completions::Args),
@@ -206,6 +208,7 @@ fn dispatch() -> Exit {
         Command::Diff(args) => diff::run(args, &global),
         Command::Owner(args) => owner::run(args, &global),
         Command::Probe(args) => probe::run(args, &global),
+        Command::Verify(args) => verify::run(args, &global),
         Command::Snapshot(args) => snapshot::run(args, &global),
         Command::Man(args) => man::run(&args, &global),
         Command::Completions(args) => completions::run(&args, &global),

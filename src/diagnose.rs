@@ -10,6 +10,7 @@ pub mod pseudonyms;
 pub mod roster;
 pub mod subject;
 pub mod values;
+pub mod verify;
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ mod zeroclaw;
 use super::Global;
 use crate::report::Exit;
 
-pub use page::page;
+pub use page::{cleanup, page, word};
 
 /// Inject an environment into a host, run a command there, and read back what it saw, with a control
 ///

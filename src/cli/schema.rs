@@ -24,6 +24,7 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("diff", of::<diagnose::contrast::Data>),
     ("owner", of::<diagnose::ownership::Data>),
     ("probe", of::<crate::probe::Data>),
+    ("verify", of::<diagnose::verify::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 

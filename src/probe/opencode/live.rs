@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::api::{self, Dialect, Health};
+use super::api;
 use super::bed::Bed;
 use super::{Options, experiments};
 use crate::agent::opencode::service_file::{endpoint, parse_password};
@@ -14,7 +14,7 @@ use crate::host::listen::Address;
 use crate::host::{Environ, Host, Unknown, files};
 use crate::probe::nest::Nest;
 use crate::probe::readback::Readback;
-use crate::probe::{Cleanup, Data, Probed};
+use crate::probe::{Cleanup, Data, Probed, token};
 use crate::report::{Exit, Problem, Progress};
 
 /// A daemon that can be asked.
@@ -46,17 +46,21 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let health = health.ok_or_else(|| Problem::new(Exit::Undetermined, format!("{} says that it is not healthy", found.url)))?;
     let io = |error: std::io::Error| Problem::new(Exit::Io, format!("a private directory cannot be made: {error}"));
     let nest = Nest::new().map_err(io)?;
-    let readback = Readback::open(Address::Path(nest.join("ear"))).map_err(io)?;
+    // Another account's shells can neither enter the private directory nor call a socket in it.
+    let foreign = found.process.stat.euid != host.machine().uid;
+    let address = if foreign { Address::Abstract(format!("whoseenv-{}", token().map_err(io)?)) } else { Address::Path(nest.join("ear")) };
+    let readback = Readback::open(address).map_err(io)?;
     let daemon = found.process.stat.pid;
-    let bed = Bed::new(http, health.clone(), daemon, readback, nest.join("work"), options.patience);
+    let place = if foreign { std::env::temp_dir() } else { nest.join("work") };
+    let bed = Bed::new(http, health.clone(), daemon, readback, place, options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
     let places = places(&bed.block);
     let claims = experiments(&mut bed, None, &places, progress);
     let mut cleanup = Cleanup::default();
     progress.doing("removing what was made");
-    bed.remove(&mut cleanup);
-    by_nature(&health, &places, &mut cleanup);
+    bed.remove(places.first().map(PathBuf::as_path), &mut cleanup);
+    by_nature(&places, &mut cleanup);
     drop(bed);
     let looked = cleanup.looked_again;
     nest.remove(&mut cleanup);
@@ -149,7 +153,7 @@ fn places(block: &Environ) -> Vec<PathBuf> {
 }
 
 /// What stays by the host's own nature, so that nobody has to find it.
-fn by_nature(health: &Health, places: &[PathBuf], cleanup: &mut Cleanup) {
+fn by_nature(places: &[PathBuf], cleanup: &mut Cleanup) {
     let data = places.first().map(|place| place.display().to_string()).unwrap_or_default();
     cleanup.by_nature(
         "one project row for the probe's directory",
@@ -157,10 +161,4 @@ fn by_nature(health: &Health, places: &[PathBuf], cleanup: &mut Cleanup) {
     );
     cleanup.by_nature("lines in the log", format!("below {data}/log: each request is logged"));
     cleanup.by_nature("freed database pages", "they may hold the text of the commands, in which there is a token that is spent");
-    if health.dialect == Dialect::V2 {
-        cleanup.by_nature(
-            "empty output files of the probe's session shells",
-            format!("{data}/shell/…/sh_*.out: the host keeps them for days"),
-        );
-    }
 }
