@@ -1,5 +1,6 @@
 //! `whoseenv probe …`.
 
+mod exec;
 mod opencode;
 mod page;
 mod zeroclaw;
@@ -24,11 +25,13 @@ pub struct Args {
 enum Host {
     Opencode(opencode::Args),
     Zeroclaw(zeroclaw::Args),
+    Exec(exec::Args),
 }
 
 pub fn run(args: Args, global: &Global) -> Exit {
     match args.host {
         Host::Opencode(args) => opencode::run(args, global),
         Host::Zeroclaw(args) => zeroclaw::run(args, global),
+        Host::Exec(args) => exec::run(args, global),
     }
 }

@@ -134,7 +134,11 @@ fn user_catalogues(quiet: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-fn user_file(name: &str, quiet: bool) -> Result<Option<(PathBuf, String)>, Problem> {
+/// A file of the user's own, if there is one.
+///
+/// # Errors
+/// When it is there and cannot be used.
+pub fn user_file(name: &str, quiet: bool) -> Result<Option<(PathBuf, String)>, Problem> {
     let filled = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(config) = filled("XDG_CONFIG_HOME").or_else(|| Some(filled("HOME")?.join(".config"))) else { return Ok(None) };
     let path = config.join("whoseenv").join(name);

@@ -104,7 +104,8 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     page.heading("Claim by claim");
     for claim in &data.probe.claims {
         let (word, style) = word(claim.outcome);
-        let line = Text::styled(Style::Strong, format!("{:<4}", claim.id)).then(style, format!("{word:<14}")).then(Style::Plain, &claim.statement);
+        let line =
+            Text::styled(Style::Strong, format!("{:<4}", claim.id)).then(style, format!("{word:<14}")).then(Style::Plain, &claim.statement);
         page.hanging(2, 20, line);
         let last = claim.evidence.last().filter(|_| matches!(claim.outcome, Outcome::Refuted | Outcome::Undetermined));
         let shown = if verbose { claim.evidence.iter().collect() } else { Vec::from_iter(last) };

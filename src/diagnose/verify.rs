@@ -120,16 +120,12 @@ pub fn verify(
         }
     };
     let (injection, control) = query.agent.claims();
-    let lines = vec![first, claim_line("injection", injection, &probe), claim_line("control", control, &probe), binary_line(identified(query))];
+    let lines =
+        vec![first, claim_line("injection", injection, &probe), claim_line("control", control, &probe), binary_line(identified(query))];
     let probed = probing::report("verify", probe, &[]);
     let meaning = meaning(query.agent, &probed.data);
-    let data = Data {
-        agent: query.agent.id().to_owned(),
-        program: query.program.display().to_string(),
-        lines,
-        meaning,
-        probe: probed.data,
-    };
+    let data =
+        Data { agent: query.agent.id().to_owned(), program: query.program.display().to_string(), lines, meaning, probe: probed.data };
     let mut report = Report::new("verify", data);
     report.findings = probed.findings;
     report.notes = live.map(|live| live.notes.clone()).unwrap_or_default();
@@ -166,7 +162,12 @@ fn live_line(host: &Host, redactor: &Redactor, live: Option<&Subject>) -> Line {
     };
     let mut evidence = vec![read(daemon, theirs.entries.len()), read(&terminal, ours.entries.len())];
     if !names.is_empty() {
-        evidence.push(Evidence { source: "both".to_owned(), how: How::Passive, at: at(), detail: format!("not the same: {}", names.join(", ")) });
+        evidence.push(Evidence {
+            source: "both".to_owned(),
+            how: How::Passive,
+            at: at(),
+            detail: format!("not the same: {}", names.join(", ")),
+        });
     }
     let says = match names.len() {
         0 => "the daemon has this terminal's environment: it tells the two apart no more".to_owned(),

@@ -27,6 +27,8 @@ pub struct Recipe {
     pub env: Vec<(OsString, OsString)>,
     /// Where.
     pub cwd: PathBuf,
+    /// What it leaves running stays when it ends, until [`sweep`]: it may be there to start a server.
+    pub leaves: bool,
 }
 
 /// Programs that run because a probe wants them to, and so are no orphans.
@@ -39,6 +41,7 @@ fn wanted() -> std::sync::MutexGuard<'static, Vec<Pid>> {
 /// A program that runs. Ended, with whatever it left running, when the value goes.
 pub struct Child {
     process: Process,
+    leaves: bool,
     printed: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -50,11 +53,20 @@ impl Child {
     /// # Errors
     /// When it cannot be started.
     pub fn start(recipe: &Recipe) -> std::io::Result<Child> {
+        Child::start_with(recipe, None)
+    }
+
+    /// The same, with something to read.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_with(recipe: &Recipe, stdin: Option<Vec<u8>>) -> std::io::Result<Child> {
         // Whatever it leaves behind becomes ours to end.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let mut command = Command::new(std::env::current_exe()?);
+        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.args(["readback", "become"]).args(&recipe.argv).env_clear().envs(recipe.env.iter().cloned());
-        command.current_dir(&recipe.cwd).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.current_dir(&recipe.cwd).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = {
             // Under the lock: it must not be taken for an orphan before it is known.
             let mut wanted = wanted();
@@ -62,6 +74,10 @@ impl Child {
             wanted.push(process.id());
             process
         };
+        if let (Some(mut pipe), Some(bytes)) = (process.stdin.take(), stdin) {
+            // On a thread: it may read late, or never.
+            std::thread::Builder::new().name("input".to_owned()).spawn(move || drop(std::io::Write::write_all(&mut pipe, &bytes)))?;
+        }
         let printed = Arc::<Mutex<Vec<u8>>>::default();
         let streams: [Option<Box<dyn Read + Send>>; 2] =
             [process.stdout.take().map(|stream| Box::new(stream) as _), process.stderr.take().map(|stream| Box::new(stream) as _)];
@@ -77,7 +93,7 @@ impl Child {
             };
             std::thread::Builder::new().name("output".to_owned()).spawn(read)?;
         }
-        Ok(Child { process, printed })
+        Ok(Child { process, leaves: recipe.leaves, printed })
     }
 
     /// Its pid.
@@ -114,9 +130,13 @@ impl Child {
                 let _ = self.process.wait();
             }
         }
-        group.map(|group| rustix::process::kill_process_group(group, Signal::KILL));
+        if !self.leaves {
+            group.map(|group| rustix::process::kill_process_group(group, Signal::KILL));
+        }
         wanted().retain(|pid| *pid != self.process.id());
-        end_orphans();
+        if !self.leaves {
+            sweep();
+        }
     }
 }
 
@@ -135,8 +155,8 @@ pub fn orphans() -> Vec<Pid> {
     children.unwrap_or_default().into_iter().filter(|pid| !wanted.contains(pid)).collect()
 }
 
-/// Ends what became ours because the host that started it has ended.
-fn end_orphans() {
+/// Ends what became ours because the program that started it has ended.
+pub fn sweep() {
     // A child of an orphan becomes ours only when that one ends: a few rounds.
     for _ in 0..8 {
         let mut any = false;

@@ -101,7 +101,13 @@ impl Readback {
         let ear = Ear::open(address)?;
         let program = std::env::current_exe()?.into_os_string().into_string();
         let program = program.map_err(|_| std::io::Error::other("the path of this program is no text"))?;
-        let readback = Readback { argument: ear.address().argument(), address: ear.address().clone(), program, expected: Arc::default(), over: Arc::default() };
+        let readback = Readback {
+            argument: ear.address().argument(),
+            address: ear.address().clone(),
+            program,
+            expected: Arc::default(),
+            over: Arc::default(),
+        };
         let (expected, over) = (Arc::clone(&readback.expected), Arc::clone(&readback.over));
         std::thread::Builder::new().name("readback".to_owned()).spawn(move || {
             while let Ok(caller) = ear.accept() {

@@ -94,37 +94,41 @@ impl Trail {
     }
 }
 
+impl Trail {
+    /// What the experiment came to, and whether it was one for this host.
+    pub fn verdict(&mut self, ended: Result<(), Stop>) -> (Outcome, bool) {
+        let (source, how, detail, outcome) = match ended {
+            Ok(()) if self.broken.is_empty() => return (Outcome::Confirmed, true),
+            Ok(()) => {
+                for broken in std::mem::take(&mut self.broken) {
+                    self.saw("the claim", How::RunsACommand, broken);
+                }
+                return (Outcome::Refuted, true);
+            }
+            Err(Stop::Control(why)) => ("the control", How::RunsACommand, format!("it did not hold: {why}"), Outcome::Undetermined),
+            Err(Stop::Unsupported(why)) => ("the host's answers", How::Connects, why, Outcome::NotSupported),
+            Err(Stop::NotAsked(why)) => {
+                self.saw("not asked", How::Passive, why);
+                return (Outcome::Undetermined, false);
+            }
+            Err(Stop::Failed(why)) => ("the experiment", How::Connects, format!("it could not be finished: {why}"), Outcome::Undetermined),
+        };
+        self.saw(source, how, detail);
+        (outcome, true)
+    }
+
+    /// How the environment was read, and what was seen.
+    pub fn taken(self) -> (Option<Channel>, Vec<Evidence>) {
+        (self.readback, self.evidence)
+    }
+}
+
 /// Runs an experiment and says what it came to.
 pub fn judge(claim: &'static Claim, experiment: impl FnOnce(&mut Trail) -> Result<(), Stop>) -> Judged {
     let mut trail = Trail::default();
-    let mut asked = true;
     let ended = experiment(&mut trail);
-    let outcome = match ended {
-        Ok(()) if trail.broken.is_empty() => Outcome::Confirmed,
-        Ok(()) => Outcome::Refuted,
-        Err(Stop::Control(why)) => {
-            trail.saw("the control", How::RunsACommand, format!("it did not hold: {why}"));
-            Outcome::Undetermined
-        }
-        Err(Stop::Unsupported(why)) => {
-            trail.saw("the host's answers", How::Connects, why);
-            Outcome::NotSupported
-        }
-        Err(Stop::NotAsked(why)) => {
-            trail.saw("not asked", How::Passive, why);
-            asked = false;
-            Outcome::Undetermined
-        }
-        Err(Stop::Failed(why)) => {
-            trail.saw("the experiment", How::Connects, format!("it could not be finished: {why}"));
-            Outcome::Undetermined
-        }
-    };
-    if outcome == Outcome::Refuted {
-        for broken in std::mem::take(&mut trail.broken) {
-            trail.saw("the claim", How::RunsACommand, broken);
-        }
-    }
+    let (outcome, asked) = trail.verdict(ended);
+    let (readback, evidence) = trail.taken();
     Judged {
         id: claim.id.to_owned(),
         statement: claim.statement.to_owned(),
@@ -133,7 +137,7 @@ pub fn judge(claim: &'static Claim, experiment: impl FnOnce(&mut Trail) -> Resul
         asked,
         experiment: claim.experiment.to_owned(),
         control: claim.control.to_owned(),
-        readback: trail.readback,
-        evidence: trail.evidence,
+        readback,
+        evidence,
     }
 }

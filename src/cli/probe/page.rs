@@ -28,13 +28,16 @@ pub fn page(report: &Report<Data>, verbose: bool) -> Page {
     if let Some(host) = &data.host {
         let pid = host.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
         let how = if host.spawned { "started for this probe" } else { "running" };
-        page.heading(format!("{} {}, {how}{pid}", host.product, host.version.as_deref().unwrap_or("of unknown version")));
+        let version = host.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+        page.heading(format!("{}{version}, {how}{pid}", host.product));
     }
+    let column = data.claims.iter().map(|claim| claim.id.len()).max().unwrap_or(0).max(3) + 1;
     for claim in &data.claims {
         let (word, style) = word(claim.outcome);
-        let line =
-            Text::styled(Style::Strong, format!("{:<4}", claim.id)).then(style, format!("{word:<14}")).then(Style::Plain, &claim.statement);
-        page.hanging(2, 20, line);
+        let line = Text::styled(Style::Strong, format!("{:<column$}", claim.id))
+            .then(style, format!("{word:<14}"))
+            .then(Style::Plain, &claim.statement);
+        page.hanging(2, column + 16, line);
         let shown = verbose || matches!(claim.outcome, Outcome::Refuted | Outcome::Undetermined);
         if shown {
             if let Some(documented) = &claim.documented {

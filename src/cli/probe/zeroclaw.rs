@@ -55,12 +55,8 @@ pub fn run(args: Args, global: &Global) -> Exit {
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
     }
-    let options = Options {
-        target,
-        patience: Duration::from_secs(args.timeout),
-        default_policy: args.default_policy,
-        declared: args.declare,
-    };
+    let options =
+        Options { target, patience: Duration::from_secs(args.timeout), default_policy: args.default_policy, declared: args.declare };
     let progress = Progress::new("probe zeroclaw", Some(14), global.quiet);
     match zeroclaw::probe(&start.host, &options, &progress) {
         Ok(data) => {

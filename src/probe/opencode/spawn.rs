@@ -84,7 +84,7 @@ impl Running {
         let port = listen::free_port()?;
         let url = format!("http://127.0.0.1:{port}");
         let argv = vec![absolute(program)?.into_os_string(), "serve".into(), "--port".into(), port.to_string().into()];
-        let mut child = Child::start(&Recipe { argv, env: nest.environment(), cwd: nest.join("work") })?;
+        let mut child = Child::start(&Recipe { argv, env: nest.environment(), cwd: nest.join("work"), leaves: false })?;
         let end = Instant::now() + patience;
         let mut last = None;
         loop {

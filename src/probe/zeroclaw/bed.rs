@@ -94,7 +94,18 @@ impl Bed {
         let socket = nest.join("config/zc/data/daemon.sock");
         let declared = DECLARED.iter().map(|name| (*name).to_owned()).chain(declared.iter().cloned()).collect();
         let program = std::path::absolute(program)?;
-        Ok(Bed { program, policy, declared, patience, nest, model: StubModel::start()?, readback, daemon: None, block: Environ::default(), socket })
+        Ok(Bed {
+            program,
+            policy,
+            declared,
+            patience,
+            nest,
+            model: StubModel::start()?,
+            readback,
+            daemon: None,
+            block: Environ::default(),
+            socket,
+        })
     }
 
     /// The names that the profile declares.
@@ -121,7 +132,7 @@ impl Bed {
         self.nest.write("config/zc/config.toml", &(self.config() + more))?;
         let mut argv = vec![self.program.clone().into_os_string(), "daemon".into(), "--config-dir".into()];
         argv.push(self.nest.join("config/zc").into_os_string());
-        let daemon = Child::start(&Recipe { argv, env: self.nest.environment(), cwd: self.nest.join("work") })?;
+        let daemon = Child::start(&Recipe { argv, env: self.nest.environment(), cwd: self.nest.join("work"), leaves: false })?;
         let pid = daemon.pid();
         let daemon = self.daemon.insert(daemon);
         let end = Instant::now() + self.patience;
@@ -142,7 +153,11 @@ impl Bed {
                     return Ok((client.version, pid));
                 }
                 Err(no) if Instant::now() > end => {
-                    return Err(Stop::Failed(format!("{} does not answer within {} s: {no}", self.program.display(), self.patience.as_secs())));
+                    return Err(Stop::Failed(format!(
+                        "{} does not answer within {} s: {no}",
+                        self.program.display(),
+                        self.patience.as_secs()
+                    )));
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
@@ -151,8 +166,10 @@ impl Bed {
 
     fn config(&self) -> String {
         let profile = match self.policy {
-            Policy::Open => "level = \"full\"\nworkspace_only = false\nallowed_commands = [\"*\"]\nrequire_approval_for_medium_risk = false\n\
-                 block_high_risk_commands = false\nauto_approve = [\"shell\"]\n",
+            Policy::Open => {
+                "level = \"full\"\nworkspace_only = false\nallowed_commands = [\"*\"]\nrequire_approval_for_medium_risk = false\n\
+                 block_high_risk_commands = false\nauto_approve = [\"shell\"]\n"
+            }
             Policy::Default => "",
         };
         format!(
@@ -208,9 +225,11 @@ impl Bed {
         let command = match self.policy {
             Policy::Open => expected.command().to_owned(),
             Policy::Default => {
-                let words = [self.readback.program(), "readback", "call", self.readback.address(), expected.token()].map(|word| json!(word));
+                let words =
+                    [self.readback.program(), "readback", "call", self.readback.address(), expected.token()].map(|word| json!(word));
                 let name = format!("probe-{}.py", &token()?[..8]);
-                self.nest.write(&format!("work/{name}"), &format!("import subprocess\nsubprocess.run({})\n", Value::from(words.to_vec())))?;
+                self.nest
+                    .write(&format!("work/{name}"), &format!("import subprocess\nsubprocess.run({})\n", Value::from(words.to_vec())))?;
                 format!("python3 {}", quoted(&name))
             }
         };
@@ -412,8 +431,10 @@ impl Client {
                     self.lines.send("session/approve", &answer)?;
                 }
                 Some("tool_result") => {
-                    let words: HashMap<&str, &Value> = parameters.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
-                    let text = ["output", "result", "content", "error", "raw_output"].iter().find_map(|key| Some(words.get(key)?.to_string()));
+                    let words: HashMap<&str, &Value> =
+                        parameters.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
+                    let text =
+                        ["output", "result", "content", "error", "raw_output"].iter().find_map(|key| Some(words.get(key)?.to_string()));
                     *said = text.unwrap_or_else(|| parameters.to_string()).chars().take(400).collect();
                 }
                 _ => {}

@@ -14,7 +14,10 @@ pub fn client_wins(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let mark = nonce("client")?;
     let path = format!("/usr/bin:/bin:/{mark}");
     let home = bed.nest.join("tmp").display().to_string();
-    trail.control(bed.block.text("PATH") != Some(&path) && bed.block.text("HOME") != Some(&home), "the daemon has the client's values itself")?;
+    trail.control(
+        bed.block.text("PATH") != Some(&path) && bed.block.text("HOME") != Some(&home),
+        "the daemon has the client's values itself",
+    )?;
     let mut client = bed.client(Some(&map(&[("PATH", &path), ("HOME", &home), (MARK, &mark)])))?;
     let session = bed.session(&mut client)?;
     let seen = bed.turn(&mut client, &session)?;
@@ -65,7 +68,8 @@ pub fn declared(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let seen = bed.turn(&mut client, &session)?;
     let mut absent = Vec::new();
     for name in bed.declared() {
-        let well_formed = name.bytes().enumerate().all(|(at, byte)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit());
+        let well_formed =
+            name.bytes().enumerate().all(|(at, byte)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit());
         let there = seen.get(name).is_some();
         match (well_formed && !name.is_empty(), bed.block.bytes(name)) {
             (false, _) => absent.push(format!("{name}: no name, dropped by the policy")),

@@ -54,7 +54,11 @@ pub fn not_admin(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
         let holds = |what: &str| memchr::memmem::find(line, what.as_bytes()).is_some();
         holds("not retained") && holds("dropped_vars")
     });
-    trail.saw(log.display().to_string(), How::Passive, format!("a line with dropped_vars {}", if said { "is there" } else { "is not there" }));
+    trail.saw(
+        log.display().to_string(),
+        How::Passive,
+        format!("a line with dropped_vars {}", if said { "is there" } else { "is not there" }),
+    );
     trail.holds(said, || "the log does not say that it was dropped".to_owned());
     Ok(())
 }
