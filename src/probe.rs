@@ -35,7 +35,7 @@ pub struct Data {
     /// What was made and what is left of it.
     pub cleanup: Cleanup,
     /// What would be done, a line each: under `--dry-run` alone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<String>,
 }
 

@@ -1,8 +1,12 @@
 //! What a probe came to, as findings.
 
+use crate::probe::claims::by_id;
+use crate::probe::zeroclaw::{ABSENT, DECLARED};
 use crate::probe::{Data, Judged};
 use crate::report::Report;
-use crate::verdict::registry::{PROBE_LEFT, PROBE_NOT_ASKED, PROBE_REFUTED, PROBE_UNDETERMINED, PROBE_UNSUPPORTED};
+use crate::verdict::registry::{
+    PROBE_DECLARED_UNUSED, PROBE_LEFT, PROBE_NOT_ASKED, PROBE_REFUTED, PROBE_UNDETERMINED, PROBE_UNEXPECTED, PROBE_UNSUPPORTED,
+};
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
 /// Claims that stand for a surface which `--require` may ask for.
@@ -32,6 +36,7 @@ pub fn report(command: &'static str, data: Data, required: &[Required]) -> Repor
         None => "the host".to_owned(),
     };
     report.findings = report.data.claims.iter().filter_map(|claim| finding(&subject, claim, required)).collect();
+    report.findings.extend(report.data.claims.iter().flat_map(|claim| unused(&subject, claim)));
     for left in report.data.cleanup.left.iter().filter(|left| !left.by_nature) {
         let evidence = Evidence { source: left.what.clone(), how: How::Connects, at: crate::probe::now(), detail: left.why.clone() };
         let message = format!("{} is left: {}", left.what, left.why);
@@ -40,12 +45,25 @@ pub fn report(command: &'static str, data: Data, required: &[Required]) -> Repor
     report
 }
 
+/// Names that a person declared and no child has, with the layer that dropped them.
+fn unused(subject: &str, claim: &Judged) -> Vec<Finding> {
+    let own = |detail: &str| DECLARED.iter().any(|name| detail.starts_with(&format!("{name}:")));
+    let absent = claim.evidence.iter().filter(|evidence| evidence.source == ABSENT && !own(&evidence.detail));
+    let finding = |evidence: &Evidence| {
+        let message = format!("declared, and not in the child: {}", evidence.detail);
+        Finding::new(&PROBE_DECLARED_UNUSED, Outcome::Confirmed, format!("{} on {subject}", claim.id), message).evidence([evidence.clone()])
+    };
+    absent.map(finding).collect()
+}
+
 fn finding(subject: &str, claim: &Judged, required: &[Required]) -> Option<Finding> {
     let subject = format!("{} on {subject}", claim.id);
     let last = claim.evidence.last().map(|evidence| evidence.detail.as_str()).unwrap_or_default();
     let wanted = required.iter().any(|required| required.claims().contains(&claim.id.as_str()));
     let (kind, outcome, message) = match claim.outcome {
         Outcome::Confirmed => return None,
+        // Not of the registry: a recipe, whose text is its author's.
+        Outcome::Refuted if by_id(&claim.id).is_none() => (&PROBE_UNEXPECTED, Outcome::Confirmed, format!("{} {last}", claim.statement)),
         Outcome::Refuted => (&PROBE_REFUTED, Outcome::Confirmed, format!("it does not hold that: {} {last}", claim.statement)),
         Outcome::NotSupported if !wanted => return None,
         Outcome::NotSupported => (&PROBE_UNSUPPORTED, Outcome::Confirmed, format!("the host takes no session environments: {last}")),

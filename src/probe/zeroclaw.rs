@@ -5,6 +5,7 @@
 
 mod bed;
 mod claims;
+mod client;
 mod disk;
 mod live;
 mod sessions;
@@ -21,6 +22,11 @@ use super::opencode::runnable;
 use super::trail::{Stop, Trail, judge};
 use super::{Claim, Cleanup, Data, Judged, Probed};
 use bed::{Bed, Policy};
+
+pub use bed::DECLARED;
+
+/// Source of the evidence that a declared name is not there.
+pub const ABSENT: &str = "declared and silently absent";
 
 /// What is probed.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ mod cases;
 mod cli;
 mod golden;
 mod made_up;
+mod probe;
 mod puppet;
 mod reports;
 mod run;

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::ABSENT;
 use super::bed::{Bed, SAFE, SESSION_ID, Turned, but};
 use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
@@ -83,7 +84,7 @@ pub fn declared(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let count = bed.declared().len();
     trail.shell(&seen, format!("{} of {count} declared names are there", count - absent.len()));
     for line in absent {
-        trail.saw("declared and silently absent", How::RunsACommand, line);
+        trail.saw(ABSENT, How::RunsACommand, line);
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Options;
-use super::bed::{Client, FORBIDDEN};
+use super::bed::FORBIDDEN;
+use super::client::Client;
 use super::sessions::words;
 use crate::agent::{Listener, Role, discover};
 use crate::host::Host;
