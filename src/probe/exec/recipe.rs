@@ -7,7 +7,32 @@ use serde::Deserialize;
 /// The recipes that are part of the program.
 const BUILT_IN: &str = include_str!("recipes.toml");
 
-/// A host that is described in a few lines; the keys are told in `recipes.toml`.
+/// The keys of a recipe, for the man page.
+pub const KEYS: [(&str, &str); 18] = [
+    ("id, text", "A stable id, and what is claimed in one sentence."),
+    ("documented", "What the host's documents say, where they say something."),
+    ("needs", "Programs that must be in PATH; without one the recipe is not supported here."),
+    ("check", "A command that must succeed; otherwise the recipe is not supported here."),
+    ("env", "Variables of every command of the recipe, beside the fixed ones."),
+    ("files", "Files that are written first, below the private directory: path = text."),
+    ("prepare", "Commands before the run, each to its end."),
+    ("start", "A command that stays, and is ended at the end."),
+    ("http", "A request before the run, to loopback alone: method, url, body (JSON)."),
+    ("run", "The command that makes the host run {command}."),
+    ("run_env", "Variables of that command alone."),
+    ("stdin", "What that command reads."),
+    ("control", "The same command without the injection: what set and added name must not be there as expected."),
+    ("stop", "Commands at the end, whatever happened."),
+    ("repeat", "So many runs, each judged."),
+    ("abstract", "The read-back's socket has an abstract name: for another account, or a private /tmp."),
+    ("in_band", "Read from what the command prints: set or unset, length, and equality with what was injected."),
+    (
+        "expect",
+        "set = {NAME = VALUE}, present = [NAME], absent = [NAME], only = [NAME] (nothing beside these), added = [NAME] (what the shell itself makes of it).",
+    ),
+];
+
+/// A host that is described in a few lines; the keys are told in [`KEYS`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recipe {

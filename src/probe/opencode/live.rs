@@ -51,7 +51,8 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let address = if foreign { Address::Abstract(format!("whoseenv-{}", token().map_err(io)?)) } else { Address::Path(nest.join("ear")) };
     let readback = Readback::open(address).map_err(io)?;
     let daemon = found.process.stat.pid;
-    let place = if foreign { std::env::temp_dir() } else { nest.join("work") };
+    // Always the same one: a host keeps a row, watchers and workers for every directory that it saw.
+    let place = std::env::temp_dir();
     let bed = Bed::new(http, health.clone(), daemon, readback, place, options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;

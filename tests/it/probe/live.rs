@@ -140,9 +140,9 @@ fn weight(service: &Service) -> (usize, usize, usize) {
 }
 
 /// So many plain sessions, made, used and deleted without us.
-fn plain(service: &Service, count: usize) {
+fn plain(service: &Service, place: &Path, count: usize) {
     for _ in 0..count {
-        let made = service.endpoint.json("POST", "/api/session", Some(&json!({"location": {"directory": "/tmp"}})));
+        let made = service.endpoint.json("POST", "/api/session", Some(&json!({"location": {"directory": place}})));
         let session = made["data"]["id"].as_str().unwrap();
         service.endpoint.json("POST", &format!("/api/session/{session}/shell"), Some(&json!({"command": "true"})));
         service.endpoint.json("DELETE", &format!("/api/session/{session}"), None);
@@ -157,12 +157,12 @@ fn a_hundred_probes_leave_no_trend() {
     // Each probe makes four sessions: the other daemon gets as many without us.
     for _ in 0..10 {
         assert_eq!(probed.probe(&room, &[]).code, 0);
-        plain(&compared, 4);
+        plain(&compared, room.path(), 4);
     }
     let (early, early_plain) = (weight(&probed), weight(&compared));
     for _ in 10..PROBES {
         assert_eq!(probed.probe(&room, &[]).code, 0);
-        plain(&compared, 4);
+        plain(&compared, room.path(), 4);
     }
     let (late, late_plain) = (weight(&probed), weight(&compared));
     let grown = |early: usize, late: usize| i64::try_from(late).unwrap() - i64::try_from(early).unwrap();

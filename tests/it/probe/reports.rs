@@ -24,7 +24,8 @@ fn r14_service_session_and_effective_environment_stand_side_by_side() {
     assert_eq!(outcomes(&json)["O12"], "confirmed");
     assert!(evidence(&json, "O12").contains("after the restart the nonce is gone"));
     let program = need!(peers::opencode_preview());
-    let json = room.run(&["verify", "opencode", "--json", "--bin", program.to_str().unwrap()]).json();
+    // Of an account that runs none: other tests' daemons are not this one's.
+    let json = room.run(&["verify", "opencode", "--json", "--user", "bin", "--bin", program.to_str().unwrap()]).json();
     super::fits_schema("verify", &json);
     let lines: Vec<_> = json["data"]["lines"].as_array().unwrap().iter().map(|line| line["line"].as_str().unwrap()).collect();
     assert_eq!(lines, ["live", "injection", "control", "binary"]);
