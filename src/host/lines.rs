@@ -123,14 +123,8 @@ impl Lines {
 
     fn line(&mut self) -> Result<Option<Value>, NoAnswer> {
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                let value =
-                    serde_json::from_slice(&line).map_err(|_| NoAnswer::Failed("the daemon sent a line that is no JSON".to_owned()))?;
+            if let Some(value) = first_line(&mut self.buffer)? {
                 return Ok(Some(value));
-            }
-            if self.buffer.len() > LINE_LIMIT {
-                return Err(NoAnswer::Failed("the daemon sends a line without an end".to_owned()));
             }
             let mut piece = [0; 16 << 10];
             match self.stream.read(&mut piece) {
@@ -141,5 +135,36 @@ impl Lines {
                 Err(error) => return Err(NoAnswer::Failed(error.to_string())),
             }
         }
+    }
+}
+
+/// Takes the first line out of what came, if it is whole.
+///
+/// # Errors
+/// When it is no JSON, or longer than any line of the daemon's.
+pub fn first_line(buffer: &mut Vec<u8>) -> Result<Option<Value>, NoAnswer> {
+    let Some(end) = memchr::memchr(b'\n', buffer) else {
+        return match buffer.len() > LINE_LIMIT {
+            true => Err(NoAnswer::Failed("the daemon sends a line without an end".to_owned())),
+            false => Ok(None),
+        };
+    };
+    let line: Vec<u8> = buffer.drain(..=end).collect();
+    serde_json::from_slice(&line).map(Some).map_err(|_| NoAnswer::Failed("the daemon sent a line that is no JSON".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_or_not_at_all() {
+        let mut buffer = b"{\"id\":1}\n{\"id\"".to_vec();
+        assert_eq!(first_line(&mut buffer), Ok(Some(serde_json::json!({"id": 1}))));
+        assert_eq!(first_line(&mut buffer), Ok(None));
+        buffer.extend_from_slice(b":2}\nnonsense\n");
+        assert_eq!(first_line(&mut buffer), Ok(Some(serde_json::json!({"id": 2}))));
+        assert!(first_line(&mut buffer).is_err());
+        assert!(first_line(&mut vec![b'x'; LINE_LIMIT + 1]).is_err());
     }
 }

@@ -60,6 +60,9 @@ pub enum Support {
 /// What a host is started anew by: ends it, starts it on the same files, and puts the new one in the old one's place.
 pub type Restart<'r> = &'r mut dyn FnMut(&mut Bed) -> Result<(), Stop>;
 
+/// An experiment on a host.
+type Experiment = fn(&mut Bed, &mut Trail) -> Result<(), Stop>;
+
 /// Probes.
 ///
 /// # Errors
@@ -109,7 +112,7 @@ pub fn experiments(bed: &mut Bed, restart: Option<Restart<'_>>, places: &[PathBu
     };
     course.step(bed, &claims::O7, |bed, trail| plain::overlay(bed, &support, &plain, trail));
     course.step(bed, &claims::O10, |bed, trail| plain::without_session(bed, &support, trail));
-    let uploads: [(&'static Claim, fn(&mut Bed, &mut Trail) -> Result<(), Stop>); 7] = [
+    let uploads: [(&'static Claim, Experiment); 7] = [
         (&claims::O3, uploads::arrives),
         (&claims::O4, uploads::replaces),
         (&claims::O5, uploads::last_wins),

@@ -72,25 +72,7 @@ fn serve(listener: &TcpListener, commands: &Arc<Mutex<HashMap<String, String>>>,
 
 fn answer(stream: &TcpStream, commands: &Mutex<HashMap<String, String>>) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let mut reader = BufReader::new(Read::take(stream, REQUEST_LIMIT));
-    let mut first = String::new();
-    let mut length = 0usize;
-    let mut chunked = false;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 || line.trim_end().is_empty() {
-            break;
-        }
-        let (name, value) = line.split_once(':').unwrap_or(("", ""));
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().unwrap_or(0);
-        }
-        chunked |= name.eq_ignore_ascii_case("transfer-encoding") && value.to_ascii_lowercase().contains("chunked");
-        if first.is_empty() {
-            first = line;
-        }
-    }
-    let body = if chunked { chunks(&mut reader)? } else { exactly(&mut reader, length)? };
+    let (first, body) = request(&mut BufReader::new(Read::take(stream, REQUEST_LIMIT)))?;
     let asked: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if !(first.starts_with("POST ") && first.contains("/chat/completions")) {
         return reply(stream, "application/json", &json!({"object": "list", "data": [{"id": "stub", "object": "model"}]}).to_string());
@@ -109,6 +91,32 @@ fn answer(stream: &TcpStream, commands: &Mutex<HashMap<String, String>>) -> io::
     } else {
         reply(stream, "application/json", &frame("message", &message, reason.into()).to_string())
     }
+}
+
+/// The first line and the body of an HTTP request.
+///
+/// # Errors
+/// Whatever the reader says.
+pub fn request(reader: &mut impl BufRead) -> io::Result<(String, Vec<u8>)> {
+    let mut first = String::new();
+    let mut length = 0usize;
+    let mut chunked = false;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line.trim_end().is_empty() {
+            break;
+        }
+        let (name, value) = line.split_once(':').unwrap_or(("", ""));
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        chunked |= name.eq_ignore_ascii_case("transfer-encoding") && value.to_ascii_lowercase().contains("chunked");
+        if first.is_empty() {
+            first = line;
+        }
+    }
+    let body = if chunked { chunks(reader)? } else { exactly(reader, length)? };
+    Ok((first, body))
 }
 
 fn exactly(reader: &mut impl BufRead, length: usize) -> io::Result<Vec<u8>> {

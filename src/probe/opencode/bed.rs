@@ -166,7 +166,8 @@ impl Bed {
         let dialect = self.dialect();
         let (request, waits, kind) = match way {
             Way::Session(id) => (dialect.shell(id, &command), true, Kind::Plain),
-            Way::Pty => (dialect.pty(&self.place, &command), false, Kind::Pty),
+            // It stays until it is closed: next-16350 keeps four files and three threads for each that ends by itself.
+            Way::Pty => (dialect.pty(&self.place, &format!("{command}; read -r _")), false, Kind::Pty),
             Way::Bare(session) => (api::bare_shell(&self.place, session, &command), false, Kind::Bare),
             Way::Tool(id) => {
                 let Some(model) = &self.model else {
@@ -243,6 +244,10 @@ impl Bed {
         if answer.is_none() {
             let reply = running.asked.wait()?;
             self.note(&running, &reply);
+        }
+        if let (Kind::Pty, Some(id)) = (running.kind, self.made.ptys.last()) {
+            // Looked for again at the end, with everything else.
+            self.send(&self.dialect().close_pty(&self.place, id))?;
         }
         Ok(seen)
     }

@@ -148,6 +148,9 @@ pub fn without_session(bed: &mut Bed, support: &Support, trail: &mut Trail) -> R
     Ok(())
 }
 
+/// What is added to a request: in words, headers, query, fields of the body.
+type Part<'p> = (&'static str, &'p [(&'p str, String)], &'p str, &'p Value);
+
 /// O13: fields of a request that might be taken for an environment.
 pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let session = bed.session()?;
@@ -173,7 +176,7 @@ pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let query = ["env%5BWHOSEENV_REQUEST%5D", "environment%5BWHOSEENV_REQUEST%5D", "variables%5BWHOSEENV_REQUEST%5D", "WHOSEENV_REQUEST"];
     let query = query.map(|name| format!("{name}={mark}")).join("&");
     let fields = json!({"env": variables, "environment": variables, "variables": variables, "metadata": {"env": variables}});
-    let parts: [(&str, &[(&str, String)], &str, &Value); 3] = [
+    let parts: [Part<'_>; 3] = [
         ("twelve headers", &headers, "", &Value::Null),
         ("four query fields", &[], &query, &Value::Null),
         ("four body fields", &[], "", &fields),

@@ -166,11 +166,11 @@ fn a_hundred_probes_leave_no_trend() {
     }
     let (late, late_plain) = (weight(&probed), weight(&compared));
     let grown = |early: usize, late: usize| i64::try_from(late).unwrap() - i64::try_from(early).unwrap();
-    eprintln!("probed {early:?} → {late:?}, plain {early_plain:?} → {late_plain:?}");
-    assert_eq!(late.2, early.2, "sessions");
+    let seen = format!("probed {early:?} → {late:?}, plain {early_plain:?} → {late_plain:?}");
+    assert_eq!(late.2, early.2, "open files, threads, sessions: {seen}");
     // Idle connections and workers come and go: one for every ten probes would be a trend.
-    assert!(grown(early.0, late.0) <= grown(early_plain.0, late_plain.0).max(0) + 8, "open files: {early:?} → {late:?}");
-    assert!(grown(early.1, late.1) <= grown(early_plain.1, late_plain.1).max(0) + 8, "threads: {early:?} → {late:?}");
+    assert!(grown(early.0, late.0) <= grown(early_plain.0, late_plain.0).max(0) + 8, "open files, threads, sessions: {seen}");
+    assert!(grown(early.1, late.1) <= grown(early_plain.1, late_plain.1).max(0) + 8, "open files, threads, sessions: {seen}");
     room.is_empty();
 }
 

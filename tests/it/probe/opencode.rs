@@ -73,7 +73,7 @@ fn each_fault_refutes_exactly_its_claim() {
         let host = contract_host(dir.path(), &[&fault]);
         let ran = room.run(&["probe", "opencode", "--json", "--spawn", host.to_str().unwrap()]);
         let json = ran.json();
-        assert_eq!(with_outcome(&json, "refuted"), [fault.clone()], "{:?}", outcomes(&json));
+        assert_eq!(with_outcome(&json, "refuted"), std::slice::from_ref(&fault), "{:?}", outcomes(&json));
         assert_eq!(with_outcome(&json, "not_supported"), Vec::<String>::new(), "{fault}");
         assert_eq!(ran.code, 1, "{fault}");
         let findings = json["findings"].as_array().unwrap();

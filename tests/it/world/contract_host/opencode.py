@@ -157,6 +157,7 @@ def spawn(command, env, cwd, output):
 
 
 shells = {}
+ptys = {}
 
 
 def run_shell(command, env, cwd, session=None, wait=True):
@@ -394,10 +395,15 @@ class Handler(BaseHTTPRequestHandler):
                 os.close(leader)
             threading.Thread(target=drain, daemon=True).start()
             where = {"directory": directory, "project": {"id": "global", "directory": "/"}}
-            return self.reply(200, {"location": where, "data": {"id": ident("pty_"), "title": "Terminal", "command": argv[0], "args": argv[1:],
+            name = ident("pty_")
+            ptys[name] = process
+            return self.reply(200, {"location": where, "data": {"id": name, "title": "Terminal", "command": argv[0], "args": argv[1:],
                                     "cwd": directory, "status": "running", "pid": process.pid}})
-        if method == "DELETE":
-            return self.reply(404, {"_tag": "PtyNotFoundError", "ptyID": parts[0], "message": "PTY not found"})
+        if method == "DELETE" and parts[0] in ptys:
+            process = ptys.pop(parts[0])
+            if process.poll() is None:
+                process.kill()
+            return self.reply(204)
         return self.reply(404, {"_tag": "PtyNotFoundError", "message": "PTY not found"})
 
 
