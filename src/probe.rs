@@ -8,6 +8,7 @@
 pub mod claims;
 pub mod cleanup;
 pub mod exec;
+pub mod in_band;
 pub mod nest;
 pub mod opencode;
 pub mod readback;

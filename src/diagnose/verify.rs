@@ -151,7 +151,9 @@ fn live_line(host: &Host, redactor: &Redactor, live: Option<&Subject>) -> Line {
         }
     };
     let shown = diff(theirs, ours, true).into_iter().filter(|difference| redactor.name(difference.name.as_bytes()).is_ok());
-    let other: Vec<_> = shown.filter(|difference| difference.state != State::Same).collect();
+    // Every shell has its own of these.
+    let of_a_shell = |name: &str| ["PWD", "OLDPWD", "SHLVL", "_"].contains(&name);
+    let other: Vec<_> = shown.filter(|difference| difference.state != State::Same && !of_a_shell(&difference.name.lossy())).collect();
     let names: Vec<_> = other.iter().map(|difference| difference.name.lossy().into_owned()).collect();
     let at = || host.machine().taken_at();
     let read = |subject: &Subject, count: usize| Evidence {

@@ -20,7 +20,9 @@ use super::readback::{Readback, Seen, Silence};
 use super::trail::{Stop, Trail};
 use super::{Channel, Cleanup, Data, Judged, Probed, now, token};
 use recipe::Recipe;
-use steps::{Steps, Telling};
+use steps::Steps;
+
+use super::in_band::Telling;
 
 /// What a shell adds by itself, beside what a recipe allows it.
 const SHELLS: [&str; 4] = ["PWD", "SHLVL", "OLDPWD", "_"];

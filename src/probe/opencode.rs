@@ -183,7 +183,7 @@ struct Course<'p> {
 
 impl Course<'_> {
     fn step(&mut self, bed: &mut Bed, claim: &'static Claim, experiment: impl FnOnce(&mut Bed, &mut Trail) -> Result<(), Stop>) {
-        self.progress.doing(claim.statement);
+        self.progress.doing(claim.id);
         self.progress.reached(self.judged.len() as u64);
         let judged = judge(claim, |trail| match &self.lost {
             Some(why) => Err(Stop::Failed(why.clone())),

@@ -18,6 +18,8 @@ pub enum Stop {
     Unsupported(String),
     /// It is no experiment for a host like this; why.
     NotAsked(String),
+    /// The command ended, and its shell did not call.
+    Silent(String),
     /// It could not be done: the host ended, hung, answered nonsense, or Ctrl-C came.
     Failed(String),
 }
@@ -38,7 +40,7 @@ impl Stop {
     /// Why, in words.
     pub fn why(&self) -> &str {
         match self {
-            Stop::Control(why) | Stop::Unsupported(why) | Stop::NotAsked(why) | Stop::Failed(why) => why,
+            Stop::Control(why) | Stop::Unsupported(why) | Stop::NotAsked(why) | Stop::Silent(why) | Stop::Failed(why) => why,
         }
     }
 }
@@ -111,7 +113,9 @@ impl Trail {
                 self.saw("not asked", How::Passive, why);
                 return (Outcome::Undetermined, false);
             }
-            Err(Stop::Failed(why)) => ("the experiment", How::Connects, format!("it could not be finished: {why}"), Outcome::Undetermined),
+            Err(Stop::Failed(why) | Stop::Silent(why)) => {
+                ("the experiment", How::Connects, format!("it could not be finished: {why}"), Outcome::Undetermined)
+            }
         };
         self.saw(source, how, detail);
         (outcome, true)

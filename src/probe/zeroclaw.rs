@@ -105,7 +105,7 @@ fn experiments(bed: &mut Bed, progress: &Progress) -> Vec<Judged> {
     let mut lost = None::<String>;
     let mut judged = Vec::new();
     for (number, (claim, experiment)) in EXPERIMENTS.into_iter().enumerate() {
-        progress.doing(claim.statement);
+        progress.doing(claim.id);
         progress.reached(number as u64);
         let this = judge(claim, |trail| match &lost {
             Some(why) => Err(Stop::Failed(why.clone())),

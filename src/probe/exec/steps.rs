@@ -9,9 +9,8 @@ use super::{failed_step, left};
 use crate::host::child::{self, Child};
 use crate::host::http::{Http, Question};
 use crate::host::interrupt;
+use crate::probe::in_band::{InBand, Telling};
 use crate::probe::nest::Nest;
-use crate::probe::readback::quoted;
-use crate::probe::token;
 use crate::probe::trail::{Stop, Trail};
 
 /// The commands of a recipe.
@@ -38,43 +37,6 @@ impl Running {
         while !self.ended() && Instant::now() < end && interrupt::came().is_none() {
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-}
-
-/// What a command told in band of some names: set or unset, length, whether it equals what was injected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Telling(HashMap<String, (bool, usize, bool)>);
-
-impl Telling {
-    /// Reads `WHOSEENV-<mark> NAME set|unset LENGTH same|other` lines.
-    pub fn parse(text: &str, mark: &str) -> Telling {
-        let row = |line: &str| {
-            let mut parts = line.trim_end().strip_prefix(mark)?.split(' ').skip(1);
-            let (name, set, length, same) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-            Some((name.to_owned(), (set == "set", length.parse().ok()?, same == "same")))
-        };
-        Telling(text.lines().filter_map(row).collect())
-    }
-
-    /// Whether the name is set.
-    pub fn is_set(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|(set, ..)| *set)
-    }
-
-    /// Whether it equals what was injected.
-    pub fn equals(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|(_, _, same)| *same)
-    }
-
-    /// As evidence has it.
-    pub fn words(&self) -> String {
-        let mut all: Vec<_> = self
-            .0
-            .iter()
-            .map(|(name, (set, length, _))| if *set { format!("{name} is set, {length} bytes") } else { format!("{name} is unset") })
-            .collect();
-        all.sort();
-        all.join(", ")
     }
 }
 
@@ -205,25 +167,14 @@ impl<'r> Steps<'r> {
     /// # Errors
     /// When nothing comes.
     pub fn in_band(&self, argv: &[String], recipe: &Recipe) -> Result<Telling, Stop> {
-        let mark = format!("WHOSEENV-{}", &token()?[..8]);
         let expect = &recipe.expect;
-        let unexpected = expect.present.iter().chain(&expect.absent).map(|name| (name, None));
-        let mut lines = String::new();
-        for (name, value) in expect.set.iter().map(|(name, value)| (name, Some(self.filled(value)))).chain(unexpected) {
-            let is_name =
-                name.bytes().enumerate().all(|(at, byte)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit());
-            if !is_name || name.is_empty() {
-                return Err(failed_step(name, "a shell has no variable of this name, so that it cannot be read in band"));
-            }
-            let same = value.map_or("false".to_owned(), |value| format!("[ \"${{{name}-}}\" = {} ]", quoted(&value)));
-            lines.push_str(&format!(
-                "if [ \"${{{name}+x}}\" ]; then s=set; else s=unset; fi; if {same}; then e=same; else e=other; fi; echo {mark} {name} $s ${{#{name}}} $e; "
-            ));
-        }
-        let mut running = self.run(argv, &format!("{lines}:"))?;
+        let injected = expect.set.iter().map(|(name, value)| (name.clone(), Some(self.filled(value))));
+        let others = expect.present.iter().chain(&expect.absent).map(|name| (name.clone(), None));
+        let asking = InBand::about(&injected.chain(others).collect::<Vec<_>>())?;
+        let mut running = self.run(argv, asking.command())?;
         running.wait(self.patience);
-        let told = Telling::parse(&running.0.printed(), &mark);
-        if told.0.is_empty() {
+        let told = asking.told(&running.0.printed());
+        if told.is_empty() {
             return Err(Stop::Failed("the host's shell did not call, and nothing came in band either".to_owned()));
         }
         Ok(told)
@@ -238,17 +189,5 @@ impl<'r> Steps<'r> {
         }
         self.server = None;
         child::sweep();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_told_in_band_has_no_value() {
-        let told = Telling::parse("noise\nWHOSEENV-1 A set 3 same\nWHOSEENV-1 B unset 0 other\nWHOSEENV-2 C set 1 same\n", "WHOSEENV-1");
-        assert!(told.is_set("A") && told.equals("A") && !told.is_set("B") && !told.is_set("C"));
-        assert_eq!(told.words(), "A is set, 3 bytes, B is unset");
     }
 }

@@ -9,6 +9,7 @@ use crate::host::http::{Asked, Http, NoAnswer, Question, Reply};
 use crate::host::{Environ, Host, Pid, interrupt};
 
 use super::api::{self, Dialect, Health, Request, ask};
+use crate::probe::in_band::{InBand, Telling};
 use crate::probe::readback::{Expected, Readback, Seen, Silence};
 use crate::probe::stub_model::StubModel;
 use crate::probe::{Cleanup, Stop};
@@ -231,7 +232,7 @@ impl Bed {
                 }
             }
             if last_chance.is_some_and(|end| Instant::now() > end) {
-                return Err(Stop::Failed(format!("{}: the command ended, and its shell did not call", running.what)));
+                return Err(Stop::Silent(format!("{}: the command ended, and its shell did not call", running.what)));
             }
             if Instant::now() > end {
                 return Err(Stop::Failed(format!(
@@ -250,6 +251,27 @@ impl Bed {
             self.send(&self.dialect().close_pty(&self.place, id))?;
         }
         Ok(seen)
+    }
+
+    /// A session's shell, in band: for a host whose shells cannot call.
+    ///
+    /// # Errors
+    /// When nothing comes either.
+    pub fn in_band(&self, session: &str, names: &[(String, Option<String>)]) -> Result<Telling, Stop> {
+        let asking = InBand::about(names)?;
+        let reply = self.send(&self.dialect().shell(session, asking.command()))?;
+        // 1.x has the output in the answer, the preview and 2.x in the session's messages.
+        let answer = match self.dialect() {
+            Dialect::V1 => reply,
+            Dialect::V2 => ask(&self.http, "GET", &self.dialect().messages(session), None, self.patience)?,
+        };
+        let mut texts = Vec::new();
+        strings(&answer.json().unwrap_or_default(), &mut texts);
+        let told = asking.told(&texts.join("\n"));
+        if told.is_empty() {
+            return Err(Stop::Failed("the session's shell did not call, and nothing came in band either".to_owned()));
+        }
+        Ok(told)
     }
 
     fn note(&mut self, running: &Running, reply: &Reply) {
@@ -299,6 +321,18 @@ impl Bed {
         self.block = block.map_err(|reason| Stop::Failed(format!("/proc/{daemon}/environ: {reason}")))?;
         (self.http, self.daemon) = (http, daemon);
         Ok(())
+    }
+}
+
+/// Every text in a JSON value that is called `output`.
+fn strings(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| match value {
+            Value::String(text) if key == "output" => texts.push(text.clone()),
+            other => strings(other, texts),
+        }),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, texts)),
+        _ => {}
     }
 }
 

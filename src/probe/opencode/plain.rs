@@ -19,8 +19,12 @@ pub fn child_of_daemon(bed: &Bed, plain: &Result<Seen, Stop>, trail: &mut Trail)
 }
 
 /// O2: without an upload the daemon's environment.
-pub fn daemons_environment(bed: &Bed, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
-    let seen = plain.as_ref().map_err(Clone::clone)?;
+pub fn daemons_environment(bed: &mut Bed, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
+    let seen = match plain {
+        Ok(seen) => seen,
+        Err(Stop::Silent(why)) => return in_band(bed, why, trail),
+        Err(stop) => return Err(stop.clone()),
+    };
     let own = Host::live().process(std::process::id()).environ().map_err(|reason| Stop::Failed(reason.to_string()))?;
     let differ = own.entries.iter().filter(|entry| entry.value.as_ref() != bed.block.get(&entry.name.lossy())).count();
     let lacks = bed.block.entries.iter().filter(|entry| own.get(&entry.name.lossy()).is_none()).count();
@@ -34,6 +38,21 @@ pub fn daemons_environment(bed: &Bed, plain: &Result<Seen, Stop>, trail: &mut Tr
     trail.holds(deviations.is_empty(), || format!("not the daemon's: {}", deviations.join(", ")));
     let asker: Vec<_> = extra.iter().filter(|name| own.get(name).is_some() && own.get(name) == seen.block.get(name)).cloned().collect();
     trail.holds(asker.is_empty(), || format!("of the one who asks: {}", asker.join(", ")));
+    Ok(())
+}
+
+/// O2 where no shell can call: the names that only the daemon has, by equality.
+fn in_band(bed: &mut Bed, why: &str, trail: &mut Trail) -> Result<(), Stop> {
+    trail.saw("out of band", How::RunsACommand, format!("{why}; read in band instead"));
+    let session = bed.session()?;
+    let names = ["WHOSEENV_FROZEN", "DISPLAY", "HOME"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), Some(bed.block.text(name)?.to_owned()))));
+    let names: Vec<_> = names.collect();
+    let told = bed.in_band(&session, &names)?;
+    trail.output("the command's output, in band", told.words());
+    let wrong: Vec<_> = names.iter().filter(|(name, _)| !told.equals(name)).map(|(name, _)| name.clone()).collect();
+    trail.holds(wrong.is_empty(), || format!("not the daemon's: {}", wrong.join(", ")));
     Ok(())
 }
 

@@ -27,7 +27,18 @@ pub fn arrives(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     }
     let service = bed.block.text("DISPLAY").unwrap_or("unset").to_owned();
     for (what, way) in ways {
-        let seen = bed.run(way)?;
+        let seen = match bed.run(way) {
+            Ok(seen) => seen,
+            Err(Stop::Silent(why)) if matches!(way, Way::Session(_)) => {
+                trail.saw("out of band", How::RunsACommand, format!("{why}; the session's shell is read in band instead"));
+                let told =
+                    bed.in_band(&session, &[(MARK.to_owned(), Some(mark.clone())), ("DISPLAY".to_owned(), Some(DISPLAY.to_owned()))])?;
+                trail.output("the command's output, in band", format!("{what}: {}", told.words()));
+                trail.holds(told.equals(MARK) && told.equals("DISPLAY"), || format!("{what} does not see the upload"));
+                return Ok(());
+            }
+            Err(stop) => return Err(stop),
+        };
         let effective = match seen.block.text("DISPLAY") {
             Some(DISPLAY) => "the session's",
             Some(display) if display == service => "the service's",

@@ -9,8 +9,8 @@ use super::bed::FORBIDDEN;
 use super::client::Client;
 use super::sessions::words;
 use crate::agent::{Listener, Role, discover};
-use crate::host::Host;
 use crate::host::http::NoAnswer;
+use crate::host::{Host, interrupt};
 use crate::probe::claims::{Z5, ZEROCLAW};
 use crate::probe::trail::judge;
 use crate::probe::{Cleanup, Data, Probed, Stop, Trail, map, nonce};
@@ -38,7 +38,8 @@ pub fn probe(host: &Host, socket: Option<&Path>, options: &Options, progress: &P
     });
     let claims = claims.collect();
     let mut cleanup = Cleanup::default();
-    remove(&mut client, &sessions, &mut cleanup);
+    // Also after Ctrl-C.
+    interrupt::ignoring(|| remove(&mut client, &sessions, &mut cleanup));
     let probed = Probed { product: "zeroclaw".to_owned(), version, pid, spawned: false };
     Ok(Data { host: Some(probed), claims, cleanup, plan: Vec::new() })
 }
@@ -118,7 +119,7 @@ fn remove(client: &mut Client, sessions: &[String], cleanup: &mut Cleanup) {
         let _ = client.call("session/close", &which);
         let _ = client.call("session/delete", &which);
         // A second deletion tells whether the first one left anything.
-        match crate::host::interrupt::ignoring(|| client.call("session/close", &which)) {
+        match client.call("session/close", &which) {
             Ok(said) if said.code().is_some() => gone += 1,
             Ok(_) => cleanup.failed(format!("session {session}"), "it can still be closed"),
             Err(no) => {

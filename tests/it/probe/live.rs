@@ -103,7 +103,9 @@ fn a_live_daemon_is_left_as_it_was() {
         (json["data"]["host"]["pid"].as_u64(), json["data"]["host"]["spawned"].as_bool()),
         (Some(service.daemon.pid.into()), Some(false))
     );
-    // The daemon's own log has no value of ours and no password.
+    let data = service.home.path().join(".local/share");
+    let found = Command::new("grep").arg("-raF").arg(&service.password).arg(&data).output().unwrap();
+    assert!(found.stdout.is_empty(), "the password reached the host's database or log");
     assert_eq!(room.command(&["probe", "opencode", "--live", "http://127.0.0.1:1"]).output().unwrap().status.code(), Some(3));
 }
 
@@ -197,4 +199,30 @@ fn a_live_zeroclaw_is_asked_what_needs_no_model() {
     assert_eq!((told.code, outcomes(&json)["Z5"].as_str()), (0, "confirmed"), "{json:#}");
     assert!(json["data"]["claims"].as_array().unwrap().iter().all(|claim| (claim["id"] == "Z5") == (claim["asked"] == true)));
     assert_eq!(json["data"]["cleanup"]["removed"][0], "2 sessions", "{json:#}");
+}
+
+/// The account that the daemon runs as probes it; root probes another account's daemon; a stranger is told what is missing.
+#[test]
+fn an_ordinary_account_root_and_a_stranger() {
+    use crate::world::World;
+    use crate::world::daemons::{Opencode, Start};
+    let world = need!(World::new());
+    let service = need!(Opencode::service(Start::as_account(&world.user, &[("DISPLAY", ":77"), ("TERM", "vt220")])));
+    let url = service.endpoint.url();
+    let arguments = ["probe", "opencode", "--json", "--live", &url];
+    let confirmed = ids('O', &[1, 2, 7, 10, 13]);
+    let mut own = world.user.command(&world.whoseenv);
+    // The test's own terminal is root's: its home must not pass for the account's.
+    let told = ran(own.args(arguments).env("HOME", "/"));
+    assert_eq!((told.code, with_outcome(&told.json(), "confirmed")), (0, confirmed.clone()), "{}", told.stdout);
+    let mut root = Command::new(&world.whoseenv);
+    let told = ran(root.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/root").current_dir("/"));
+    assert_eq!((told.code, with_outcome(&told.json(), "confirmed")), (0, confirmed.clone()), "{}", told.stdout);
+    let mut stranger = world.stranger.command(&world.whoseenv);
+    let told = ran(stranger.args(arguments));
+    assert!([3, 4].contains(&told.code), "{}", told.stdout);
+    let mut spawn = world.user.command(&world.whoseenv);
+    let program = need!(peers::opencode_preview());
+    let told = ran(spawn.args(["probe", "opencode", "--json", "--spawn"]).arg(program));
+    assert_eq!((told.code, with_outcome(&told.json(), "confirmed")), (0, confirmed), "{}", told.stdout);
 }

@@ -84,6 +84,21 @@ fn each_fault_refutes_exactly_its_claim() {
 }
 
 #[test]
+fn where_no_shell_can_call_the_fall_back_is_in_band_and_says_so() {
+    need!(python());
+    let room = Room::new();
+    let dir = tempfile::tempdir().unwrap();
+    let host = contract_host(dir.path(), &["no-helper"]);
+    let json = room.run(&["probe", "opencode", "--json", "--spawn", host.to_str().unwrap()]).json();
+    assert_eq!(with_outcome(&json, "confirmed"), ids('O', &[2, 3, 14]), "{json:#}");
+    assert_eq!(with_outcome(&json, "refuted"), Vec::<String>::new());
+    for claim in json["data"]["claims"].as_array().unwrap().iter().filter(|claim| ["O2", "O3"].contains(&claim["id"].as_str().unwrap())) {
+        assert_eq!(claim["readback"], "output");
+    }
+    assert!(evidence(&json, "O3").contains("in band: the session's shell: DISPLAY is set, 14 bytes"), "{}", evidence(&json, "O3"));
+}
+
+#[test]
 fn a_dry_run_prints_every_request_and_makes_none() {
     let room = Room::new();
     let ran = room.run(&["probe", "opencode", "--dry-run", "--spawn", "/no/such/program"]);

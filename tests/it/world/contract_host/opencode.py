@@ -143,6 +143,8 @@ class Orphan:
 
 
 def spawn(command, env, cwd, output):
+    if "no-helper" in FAULTS and " readback call " in command:     # a sandbox in which foreign programs do not run
+        command = "exit 126"
     argv = ["/usr/bin/bash", "-c", command]
     if "O1" in FAULTS:  # somebody else's child: its parent is an orphan
         done, alive = os.pipe()
