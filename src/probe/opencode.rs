@@ -5,6 +5,7 @@ pub mod bed;
 mod disk;
 pub mod live;
 mod plain;
+mod removal;
 pub mod spawn;
 mod uploads;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::host::files::{FileKind, stat_named};
+use crate::host::http::Reply;
 use crate::host::{Environ, Host, Unknown, interrupt};
 use crate::report::{Exit, Problem, Progress};
 use crate::verdict::Outcome;
@@ -162,15 +164,22 @@ fn support(bed: &mut Bed) -> Result<Support, Stop> {
     let real = bed.send(&api::upload(&session, &variables))?;
     let unknown = bed.send(&api::upload(NO_SESSION, &variables))?;
     let said = format!("a session of this host: {}; an unknown session: {}", real.shape(), unknown.shape());
-    if real.status != 204 || !real.body.is_empty() {
+    let tagged = |reply: &Reply| reply.json().is_some_and(|body| body["_tag"].is_string());
+    if real.status == 204 && real.body.is_empty() {
+        // A 204 alone proves nothing: the refusal of an unknown session does, or the effect.
+        let refused = unknown.status == 404 && tagged(&unknown);
+        if refused || bed.run(Way::Session(&session))?.has("WHOSEENV_MARK", &mark) {
+            return Ok(Support::Yes(said));
+        }
+        return Ok(Support::No(format!("PUT to {said}; and no effect")));
+    }
+    // No route: 404 or 405 that speaks of no session, or a page that stands for every path.
+    let no_route = [404, 405].contains(&real.status) && !tagged(&real);
+    let page = (200..300).contains(&real.status) && real.json().is_none();
+    if no_route || page {
         return Ok(Support::No(format!("PUT to {said}: no upload")));
     }
-    let refused = unknown.status == 404 && unknown.json().is_some_and(|body| body["_tag"].is_string());
-    // A 204 alone proves nothing: the effect does.
-    if refused || bed.run(Way::Session(&session))?.has("WHOSEENV_MARK", &mark) {
-        return Ok(Support::Yes(said));
-    }
-    Ok(Support::No(format!("PUT to {said}; and no effect")))
+    Ok(Support::Unknown(Stop::Failed(format!("PUT to {said}: neither an upload nor a missing route"))))
 }
 
 /// The course of all experiments.

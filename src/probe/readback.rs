@@ -98,6 +98,12 @@ impl Readback {
     /// # Errors
     /// When the socket cannot be made, or this program has no path.
     pub fn open(address: Address) -> std::io::Result<Readback> {
+        /// A path of a socket has 108 bytes at most.
+        const LONGEST: usize = 107;
+        let address = match address {
+            Address::Path(path) if path.as_os_str().len() > LONGEST => Address::Abstract(format!("whoseenv-{}", token()?)),
+            address => address,
+        };
         let ear = Ear::open(address)?;
         let program = std::env::current_exe()?.into_os_string().into_string();
         let program = program.map_err(|_| std::io::Error::other("the path of this program is no text"))?;

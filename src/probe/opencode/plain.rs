@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Support;
 use super::api::Dialect;
-use super::bed::{Bed, Way};
+use super::bed::{Bed, OVERLAY, Way};
 use crate::host::Host;
 use crate::probe::readback::Seen;
 use crate::probe::{Stop, Trail, map, nonce};
@@ -131,7 +131,10 @@ fn laid(trail: &mut Trail, what: &str, seen: &Seen, overlay: Overlay) {
     let shown = |name: &str| seen.block.text(name).map_or(format!("{name} is not set"), |value| format!("{name}={value}"));
     // What OpenCode itself lays over names nothing of anybody's.
     let texts: Vec<_> = overlay.iter().map(|(name, value)| if value.is_some() { shown(name) } else { (*name).to_owned() }).collect();
-    trail.shell(seen, format!("{what}: {}", texts.join(" ")));
+    let more = OVERLAY.iter().filter(|name| overlay.iter().all(|(known, _)| known != *name) && seen.get(name).is_some());
+    let more: Vec<_> = more.filter(|name| name.starts_with("OPENCODE") || name.contains("AGENT")).copied().collect();
+    let more = if more.is_empty() { String::new() } else { format!(", also {}", more.join(" ")) };
+    trail.shell(seen, format!("{what}: {}{more}", texts.join(" ")));
     for (name, value) in overlay {
         let found = seen.block.text(name);
         trail.holds(found.is_some() && (value.is_none() || found == *value), || format!("{what}: {}", shown(name)));

@@ -57,6 +57,8 @@ fn the_contract_host_confirms_every_claim() {
     let json = ran.json();
     assert_eq!(with_outcome(&json, "confirmed"), ids('O', &ALL), "{json:#}");
     assert_eq!((ran.code, json["findings"].as_array().map(Vec::len)), (0, Some(0)));
+    let tool = "the model's tool: TERM=xterm-256color OPENCODE_TERMINAL=1, also AGENT OPENCODE AI_AGENT OPENCODE_SESSION_ID";
+    assert!(evidence(&json, "O7").contains(tool), "{}", evidence(&json, "O7"));
     let nowhere = evidence(&json, "O11");
     for named in ["UTF-16", "base64", "hex", "files", "the positive control", "opencode.db"] {
         assert!(nowhere.contains(named), "{named} is not in: {nowhere}");
@@ -96,6 +98,19 @@ fn where_no_shell_can_call_the_fall_back_is_in_band_and_says_so() {
         assert_eq!(claim["readback"], "output");
     }
     assert!(evidence(&json, "O3").contains("in band: the session's shell: DISPLAY is set, 14 bytes"), "{}", evidence(&json, "O3"));
+}
+
+#[test]
+fn a_route_that_breaks_is_no_missing_route() {
+    need!(python());
+    let room = Room::new();
+    let dir = tempfile::tempdir().unwrap();
+    let host = contract_host(dir.path(), &["upload-breaks"]);
+    let ran = room.run(&["probe", "opencode", "--json", "--spawn", host.to_str().unwrap()]);
+    let json = ran.json();
+    assert_eq!(with_outcome(&json, "not_supported"), Vec::<String>::new(), "{json:#}");
+    assert!(evidence(&json, "O3").contains("500, JSON"), "{}", evidence(&json, "O3"));
+    assert_eq!(ran.code, 5);
 }
 
 #[test]

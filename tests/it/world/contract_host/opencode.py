@@ -304,6 +304,8 @@ class Handler(BaseHTTPRequestHandler):
         session, action = parts[0], "/".join(parts[1:])
         row = session_row(session)
         if (method, action) == ("PUT", "environment"):
+            if "upload-breaks" in FAULTS:
+                return self.reply(500, {"_tag": "UnknownError", "message": "it broke"})
             variables = body.get("variables")
             if row is None:
                 return self.reply(204) if "O14" in FAULTS else self.not_found(session)
