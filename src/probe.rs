@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::host::machine;
+use crate::redact;
 use crate::verdict::{Evidence, Outcome};
 
 pub use claims::Claim;
@@ -127,6 +128,16 @@ pub fn nonce(what: &str) -> std::io::Result<String> {
 /// A map of variables, as hosts take it.
 pub fn map(pairs: &[(&str, &str)]) -> serde_json::Value {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), serde_json::Value::from(*value))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// A name from a host's block, as evidence may hold it.
+pub fn shown(name: &str) -> String {
+    if redact::sound_name(name.as_bytes()) { name.to_owned() } else { format!("(a name of {} bytes that is not shown)", name.len()) }
+}
+
+/// Such names, as a list.
+pub fn listed(names: &[String]) -> String {
+    names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Now, RFC 3339.

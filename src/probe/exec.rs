@@ -18,7 +18,7 @@ use crate::verdict::{How, Outcome};
 use super::nest::Nest;
 use super::readback::{Readback, Seen, Silence};
 use super::trail::{Stop, Trail};
-use super::{Channel, Cleanup, Data, Judged, Probed, now, token};
+use super::{Channel, Cleanup, Data, Judged, Probed, listed, now, token};
 use recipe::Recipe;
 use steps::Steps;
 
@@ -165,7 +165,7 @@ fn expectations(recipe: &Recipe, steps: &Steps<'_>, shown: &Shown) -> Vec<(Strin
     if let (Some(only), Shown::Shell(seen)) = (&expect.only, shown) {
         let allowed = |name: &String| only.contains(name) || SHELLS.contains(&name.as_str());
         let beyond: Vec<String> = seen.names().into_iter().filter(|name| !allowed(name)).collect();
-        all.push((format!("beyond what the policy allows: {}", beyond.join(", ")), false, beyond.is_empty()));
+        all.push((format!("beyond what the policy allows: {}", listed(&beyond)), false, beyond.is_empty()));
     }
     if let Shown::Shell(seen) = shown {
         for name in &expect.added {

@@ -7,7 +7,7 @@ use crate::host::trawl::{Catch, ENCODINGS};
 use crate::verdict::{Evidence, How, Outcome};
 
 use super::readback::Seen;
-use super::{Channel, Claim, Judged, now};
+use super::{Channel, Claim, Judged, listed, now};
 
 /// Why an experiment has no verdict of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Trail {
     /// A shell was read: where, and what of it matters.
     pub fn shell(&mut self, seen: &Seen, detail: impl Into<String>) {
         self.readback.get_or_insert(Channel::Socket);
-        let added = if seen.added.is_empty() { String::new() } else { format!("; the shell itself added {}", seen.added.join(", ")) };
+        let added = if seen.added.is_empty() { String::new() } else { format!("; the shell itself added {}", listed(&seen.added)) };
         self.saw(seen.source.clone(), How::RunsACommand, format!("{} ({}): {}{added}", seen.shell_name, seen.shell, detail.into()));
     }
 

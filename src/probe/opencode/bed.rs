@@ -9,10 +9,10 @@ use crate::host::http::{Asked, Http, NoAnswer, Question, Reply};
 use crate::host::{Environ, Host, Pid, interrupt};
 
 use super::api::{self, Dialect, Health, Request, ask};
-use crate::probe::Stop;
 use crate::probe::in_band::{InBand, Telling};
 use crate::probe::readback::{Expected, Readback, Seen, Silence};
 use crate::probe::stub_model::StubModel;
+use crate::probe::{Stop, shown};
 
 /// What a host lays over a command's environment, or its shell adds: by name. What stands there is O7's matter.
 pub const OVERLAY: [&str; 11] =
@@ -283,7 +283,10 @@ impl Bed {
     pub fn deviations(&self, seen: &Seen) -> Vec<String> {
         let theirs = self.block.entries.iter().map(|entry| entry.name.lossy().into_owned());
         let other = |name: &String| !OVERLAY.contains(&name.as_str()) && seen.block.get(name) != self.block.get(name);
-        theirs.filter(other).map(|name| format!("{name} {}", if seen.get(&name).is_some() { "is another" } else { "is missing" })).collect()
+        theirs
+            .filter(other)
+            .map(|name| format!("{} {}", shown(&name), if seen.get(&name).is_some() { "is another" } else { "is missing" }))
+            .collect()
     }
 
     /// Names that are neither the daemon's nor the overlay's.

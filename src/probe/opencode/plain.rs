@@ -7,7 +7,7 @@ use super::api::Dialect;
 use super::bed::{Bed, OVERLAY, Way};
 use crate::host::Host;
 use crate::probe::readback::Seen;
-use crate::probe::{Stop, Trail, map, nonce};
+use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
 /// O1: whose child it is.
@@ -31,13 +31,13 @@ pub fn daemons_environment(bed: &mut Bed, plain: &Result<Seen, Stop>, trail: &mu
     trail.control(differ + lacks > 0, "the one who asks has the daemon's own environment")?;
     let deviations = bed.deviations(seen);
     let extra = bed.extra(seen);
-    let also = if extra.is_empty() { String::new() } else { format!("; also there: {}", extra.join(", ")) };
+    let also = if extra.is_empty() { String::new() } else { format!("; also there: {}", listed(&extra)) };
     let count = bed.block.entries.len();
     trail.saw(format!("/proc/{}/environ", bed.daemon), How::Passive, format!("the daemon was started with {count} variables"));
     trail.shell(seen, format!("{} of the daemon's values are not there as they are{also}", deviations.len()));
     trail.holds(deviations.is_empty(), || format!("not the daemon's: {}", deviations.join(", ")));
     let asker: Vec<_> = extra.iter().filter(|name| own.get(name).is_some() && own.get(name) == seen.block.get(name)).cloned().collect();
-    trail.holds(asker.is_empty(), || format!("of the one who asks: {}", asker.join(", ")));
+    trail.holds(asker.is_empty(), || format!("of the one who asks: {}", listed(&asker)));
     Ok(())
 }
 
@@ -121,7 +121,7 @@ pub fn overlay(bed: &mut Bed, support: &Support, plain: &Result<Seen, Stop>, tra
     if let (Some(tool), Ok(plain)) = (&tool, plain) {
         let lost: Vec<_> = bed.plugins.iter().filter(|name| tool.block.get(name) != plain.block.get(name)).cloned().collect();
         trail.holds(lost.is_empty(), || {
-            format!("laid over the session's shell by a plugin, and not over the model's tool: {}", lost.join(", "))
+            format!("laid over the session's shell by a plugin, and not over the model's tool: {}", listed(&lost))
         });
     }
     Ok(())
@@ -209,7 +209,7 @@ pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
             Ok(seen) => {
                 let changed = differing(&plain, &seen);
                 trail.shell(&seen, format!("with {what}: {} values differ from the run without them", changed.len()));
-                trail.holds(changed.is_empty(), || format!("{what} changed {}", changed.join(", ")));
+                trail.holds(changed.is_empty(), || format!("{what} changed {}", listed(&changed)));
             }
             // A request that is refused changes nothing.
             Err(Stop::Failed(why)) if why.contains(": 400") || why.contains(": 422") => {

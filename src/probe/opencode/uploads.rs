@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::api;
 use super::bed::{Bed, OVERLAY, Way};
 use crate::probe::readback::Seen;
-use crate::probe::{Stop, Trail, map, nonce};
+use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
 /// The variable that carries a nonce.
@@ -65,8 +65,8 @@ pub fn replaces(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let seen = bed.run(Way::Session(&session))?;
     trail.control(seen.has(MARK, &mark), "the upload took no effect")?;
     let left = of_daemon(bed, &seen, &[MARK]);
-    trail.shell(&seen, format!("after an upload of one name: {}", seen.names().join(" ")));
-    trail.holds(left.is_empty(), || format!("of the daemon's there are still {}", left.join(", ")));
+    trail.shell(&seen, format!("after an upload of one name: {}", listed(&seen.names())));
+    trail.holds(left.is_empty(), || format!("of the daemon's there are still {}", listed(&left)));
     Ok(())
 }
 
@@ -103,9 +103,9 @@ pub fn empty(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     trail.control(replaced, "an upload that is not empty does not replace the daemon's environment")?;
     let session = bed.uploaded(&json!({}))?;
     let seen = bed.run(Way::Session(&session))?;
-    trail.shell(&seen, format!("after an upload of {{}}: {}", seen.names().join(" ")));
+    trail.shell(&seen, format!("after an upload of {{}}: {}", listed(&seen.names())));
     let left: Vec<_> = seen.names().into_iter().filter(|name| !OVERLAY.contains(&name.as_str()) && !bed.plugins.contains(name)).collect();
-    trail.holds(left.is_empty(), || format!("{} names beside the overlay: {}", left.len(), left.join(", ")));
+    trail.holds(left.is_empty(), || format!("{} names beside the overlay: {}", left.len(), listed(&left)));
     Ok(())
 }
 

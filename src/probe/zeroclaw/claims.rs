@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::ABSENT;
 use super::bed::{Bed, SAFE, SESSION_ID, Turned, but};
-use crate::probe::{Stop, Trail, map, nonce};
+use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
 /// The variable that carries a nonce.
@@ -38,7 +38,7 @@ pub fn layer_one_alone(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
         let seen = bed.turn(&mut client, &session)?;
         let beyond = bed.beyond_layer_one(&seen);
         trail.shell(&seen, format!("a client that sends {what}: {} names, {} of them not of layer 1", seen.names().len(), beyond.len()));
-        trail.holds(beyond.is_empty(), || format!("a client that sends {what}: {}", beyond.join(", ")));
+        trail.holds(beyond.is_empty(), || format!("a client that sends {what}: {}", listed(&beyond)));
     }
     Ok(())
 }
@@ -54,9 +54,9 @@ pub fn layer_one(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let expected = SAFE.into_iter().chain(bed.declared().iter().map(String::as_str)).filter(|name| bed.block.get(name).is_some());
     let wrong: Vec<_> = expected.filter(|name| seen.get(name) != bed.block.bytes(name)).map(str::to_owned).collect();
     let beyond = bed.beyond_layer_one(&seen);
-    trail.shell(&seen, seen.names().join(" "));
+    trail.shell(&seen, listed(&seen.names()));
     trail.holds(wrong.is_empty(), || format!("of layer 1 and not the daemon's: {}", wrong.join(", ")));
-    trail.holds(beyond.is_empty(), || format!("beyond layer 1: {}", beyond.join(", ")));
+    trail.holds(beyond.is_empty(), || format!("beyond layer 1: {}", listed(&beyond)));
     trail.holds(seen.get(SESSION_ID) == Some(session.as_bytes()), || format!("{SESSION_ID} is not the session's id"));
     Ok(())
 }

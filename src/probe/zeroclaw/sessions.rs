@@ -5,7 +5,7 @@ use serde_json::json;
 use super::bed::{Bed, FORBIDDEN};
 use super::claims::MARK;
 use crate::host::lines::Said;
-use crate::probe::{Stop, Trail, map, nonce};
+use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
 /// An environment with a nonce, in which a shell works.
@@ -77,7 +77,7 @@ pub fn superseded(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let seen = bed.turn(&mut first, &new)?;
     let beyond = bed.beyond_layer_one(&seen);
     trail.shell(&seen, format!("a new session of the superseded connection: {} names beyond layer 1", beyond.len()));
-    trail.holds(beyond.is_empty(), || format!("beyond layer 1: {}", beyond.join(", ")));
+    trail.holds(beyond.is_empty(), || format!("beyond layer 1: {}", listed(&beyond)));
     Ok(())
 }
 

@@ -131,3 +131,17 @@ fn runs(dir: &std::path::Path) -> bool {
 fn nothing_runs(dir: &std::path::Path) {
     wait_until("the processes of this test to end", || of_this_test(dir, "") == 0);
 }
+
+/// A block that was not made of assignments has secrets for names: they are in no evidence, and values never are.
+#[test]
+fn names_that_are_secrets_and_values_are_in_no_evidence() {
+    let room = Room::new();
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let run = format!("env -i '{secret}=x' API_TOKEN=canary-value-77 PATH=/usr/bin:/bin sh -c \"$0\"");
+    let ran = room.run(&["probe", "exec", "--json", "--only", "PATH", "--set", "PATH=/usr/bin:/bin", "--", "sh", "-c", &run, "{command}"]);
+    assert_eq!(ran.code, 1, "{}", ran.stdout);
+    let seen = evidence(&ran.json(), "command");
+    assert!(seen.contains("API_TOKEN") && seen.contains("a name of 40 bytes that is not shown"), "{seen}");
+    let evidence_alone = seen.replace(&run, "");
+    assert!(!evidence_alone.contains(secret) && !evidence_alone.contains("canary-value-77"), "{evidence_alone}");
+}
