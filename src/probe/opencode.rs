@@ -255,6 +255,8 @@ pub fn plan(target: &Target) -> Data {
         if matches!(target, Target::Spawn(_)) {
             requests.push(dialect.turn("ID", "whoseenv TOKEN"));
         }
+        requests.push(("GET", dialect.session("ID"), None));
+        requests.push(("GET", dialect.messages("ID"), None));
         requests.push(("DELETE", dialect.session("ID"), None));
         requests.push(dialect.close_pty(place, "ID"));
         if dialect == api::Dialect::V2 {
@@ -264,12 +266,19 @@ pub fn plan(target: &Target) -> Data {
             requests.push(api::upload("ID", &map(&[("WHOSEENV_MARK", "NONCE")])));
             requests.push(api::upload(NO_SESSION, &map(&[("WHOSEENV_MARK", "NONCE")])));
             requests.push(("POST", "/api/session/ID/fork".to_owned(), None));
+            requests.push((
+                "POST",
+                "/api/session".to_owned(),
+                Some(serde_json::json!({"parentID": "ID", "location": {"directory": place}})),
+            ));
+            requests.push(("GET", "/api/session?limit=50".to_owned(), None));
         }
         plan.extend(requests.into_iter().map(|(method, path, body)| {
             let body = body.map(|body| format!(" {body}")).unwrap_or_default();
             format!("{dialect:?}: {method} {path}{body}")
         }));
     }
+    plan.push("the session's shell again with a nonce in twelve headers, in four query fields, and in four body fields".to_owned());
     match target {
         Target::Spawn(_) => {
             plan.push("on a host that takes uploads: end it and start it once more on the same files".to_owned());

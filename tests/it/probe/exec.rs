@@ -88,6 +88,12 @@ expect.set = {{ A = "{{nonce}}" }}
         let ran = room.run(&["probe", "exec", "--json", "--file", file.to_str().unwrap(), id]);
         assert_eq!((ran.code, outcomes(&ran.json())[id].as_str()), (0, "confirmed"), "{}", ran.stdout);
     }
+    // The user's own file is read without being named.
+    let config = tempfile::tempdir().unwrap();
+    std::fs::create_dir(config.path().join("whoseenv")).unwrap();
+    std::fs::copy(&file, config.path().join("whoseenv/probes.toml")).unwrap();
+    let mut command = room.command(&["probe", "exec", "-q", "by-file"]);
+    assert_eq!(crate::run::ran(command.env("XDG_CONFIG_HOME", config.path())).code, 0);
     let broken = write(dir.path(), "broken.toml", b"[[recipe]]\nid = 1\n");
     assert_eq!(room.run(&["probe", "exec", "--file", broken.to_str().unwrap(), "env-i"]).code, 2);
 }
