@@ -231,19 +231,19 @@ pub fn unknown(why: &str) -> Vec<Judged> {
 /// What a probe of this target would do.
 pub fn plan(target: &Target) -> Data {
     let mut plan = Vec::new();
-    let place = match target {
+    let place: &Path = &match target {
         Target::Spawn(program) => {
             plan.push("make a private home below the directory for temporary files, mode 0700".to_owned());
             plan.push("listen on loopback as a model, and on a private socket".to_owned());
             plan.push(format!("run {} serve --port PORT, with a fixed environment", program.display()));
-            Path::new("HOME/work")
+            PathBuf::from("HOME/work")
         }
         Target::Live(_) => {
             plan.push(
                 "make a private directory below the directory for temporary files, mode 0700, and listen on a socket in it".to_owned(),
             );
             plan.push("read the password from the daemon's registration file".to_owned());
-            Path::new("DIR/work")
+            std::env::temp_dir()
         }
     };
     for (path, dialect) in api::HEALTH {
