@@ -9,11 +9,14 @@ mod doctor;
 mod help;
 mod man;
 mod owner;
+mod probe;
 mod ps;
+mod readback;
 mod schema;
 mod show;
 mod snapshot;
 mod start;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +50,8 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Owner(owner::Args),
+    Probe(probe::Args),
+    Verify(verify::Args),
     Snapshot(snapshot::Args),
     Man(man::Args),
     Completions(completions::Args),
@@ -176,6 +181,9 @@ pub struct NarrowArgs {
 
 /// The program: arguments in, exit code out.
 pub fn main() -> ExitCode {
+    if let Some(arguments) = readback::arguments() {
+        return readback::run(&arguments);
+    }
     // A backtrace helps nobody who runs a tool; where the bug is, does.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -199,6 +207,8 @@ fn dispatch() -> Exit {
         Command::Show(args) => show::run(args, &global),
         Command::Diff(args) => diff::run(args, &global),
         Command::Owner(args) => owner::run(args, &global),
+        Command::Probe(args) => probe::run(args, &global),
+        Command::Verify(args) => verify::run(args, &global),
         Command::Snapshot(args) => snapshot::run(args, &global),
         Command::Man(args) => man::run(&args, &global),
         Command::Completions(args) => completions::run(&args, &global),

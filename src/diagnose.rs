@@ -5,10 +5,12 @@ pub mod contrast;
 pub mod doctor;
 pub mod ownership;
 pub mod portrait;
+pub mod probing;
 pub mod pseudonyms;
 pub mod roster;
 pub mod subject;
 pub mod values;
+pub mod verify;
 
 use std::path::Path;
 

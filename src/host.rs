@@ -7,6 +7,7 @@
 //!
 //! This is the only room that touches `/proc`, `/run`, sockets and files of the host.
 
+pub mod child;
 pub mod command;
 pub mod connect;
 pub mod deadline;
@@ -14,12 +15,16 @@ pub mod environ;
 pub mod fact;
 pub mod files;
 pub mod hosts;
+pub mod http;
 pub mod interrupt;
+pub mod lines;
+pub mod listen;
 pub mod machine;
 pub mod process;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;
+pub mod trawl;
 pub mod xauth;
 
 use std::collections::HashMap;

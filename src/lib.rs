@@ -5,6 +5,7 @@
 //! | `main.rs` | parse, dispatch, exit code |
 //! | [`cli`] | one file a command: its arguments, and collect → report → print |
 //! | [`diagnose`] | facts joined into verdicts |
+//! | [`probe`] | experiments: claim, inject, run, read back, control, clean up |
 //! | [`agent`] | what each host is and does with environments |
 //! | [`env`](mod@env) | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
@@ -21,6 +22,7 @@ pub mod diagnose;
 pub mod env;
 pub mod host;
 pub mod origin;
+pub mod probe;
 pub mod redact;
 pub mod report;
 pub mod verdict;

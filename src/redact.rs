@@ -182,17 +182,7 @@ impl Redactor {
     /// # Errors
     /// What is told instead.
     pub fn name(&self, name: &[u8]) -> Result<(), Masked> {
-        // Most names are too short for anything random, and hold nothing that a shape could be made of.
-        let short = name.len() < 16 && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        // Capitals alone do not change from character to character; one issuer's tokens could be made of them.
-        let capitals = || name.len() <= 128 && name.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
-        let token = || [&b"AKIA"[..], b"ASIA"].iter().any(|prefix| memchr::memmem::find(name, prefix).is_some());
-        if short || capitals() && !token() {
-            return Ok(());
-        }
-        let usual = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
-        let sound = name.len() <= 128 && name.iter().all(usual) && !entropy::random_name(name) && !shapes::secret(name);
-        if sound || self.show.covers(name) { Ok(()) } else { Err(self.masked(name, Rule::Raw)) }
+        if sound_name(name) || self.show.covers(name) { Ok(()) } else { Err(self.masked(name, Rule::Raw)) }
     }
 
     /// What is told of a value that is not shown.
@@ -220,6 +210,20 @@ impl Redactor {
             }
         }
     }
+}
+
+/// Whether a name is what names are, and nothing that somebody's secret could be.
+pub fn sound_name(name: &[u8]) -> bool {
+    // Most names are too short for anything random, and hold nothing that a shape could be made of.
+    let short = name.len() < 16 && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    // Capitals alone do not change from character to character; one issuer's tokens could be made of them.
+    let capitals = || name.len() <= 128 && name.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+    let token = || [&b"AKIA"[..], b"ASIA"].iter().any(|prefix| memchr::memmem::find(name, prefix).is_some());
+    if short || capitals() && !token() {
+        return true;
+    }
+    let usual = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
+    name.len() <= 128 && name.iter().all(usual) && !entropy::random_name(name) && !shapes::secret(name)
 }
 
 /// The rule by which a value is a secret, whatever the allow-list says; `identifier` = it is random by nature.

@@ -7,6 +7,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::Global;
+use crate::probe::claims::{Claim, OPENCODE, ZEROCLAW};
+use crate::probe::exec::recipe;
 use crate::redact::Rule;
 use crate::report::{Exit, Page, Problem};
 use crate::verdict::{State, registry};
@@ -48,19 +50,46 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     command.build();
     let mut pages = vec![("whoseenv.1".to_owned(), main_page(&command)?)];
     for sub in command.get_subcommands() {
-        let name = format!("whoseenv-{}", sub.get_name());
-        let page = sub.clone().display_name(name.clone()).bin_name(format!("whoseenv {}", sub.get_name()));
-        let mut text = Vec::new();
-        let mut more = Roff::new();
-        let common = [(Exit::Usage, Exit::Usage.text()), (Exit::Bug, Exit::Bug.text()), (Exit::Io, Exit::Io.text())];
-        let mut codes: Vec<(Exit, &str)> = Exit::of_command(sub.get_name()).iter().copied().chain(common).collect();
-        codes.sort_by_key(|(exit, _)| exit.code());
-        terms(&mut more, "EXIT STATUS", codes.iter().map(|(exit, text)| (exit.code().to_string(), *text)));
-        Man::new(page).title(name.to_uppercase()).section("1").manual("whoseenv").source(source()).render(&mut text)?;
-        more.to_writer(&mut text)?;
-        pages.push((format!("{name}.1"), text));
+        pages.push(page(sub, sub.get_name())?);
+        for below in sub.get_subcommands() {
+            pages.push(page(below, &format!("{} {}", sub.get_name(), below.get_name()))?);
+        }
     }
     Ok(pages)
+}
+
+/// The page of one command, named by the words that call it.
+fn page(command: &clap::Command, words: &str) -> std::io::Result<(String, Vec<u8>)> {
+    let dashed = words.replace(' ', "-");
+    let name = format!("whoseenv-{dashed}");
+    let page = command.clone().display_name(name.clone()).bin_name(format!("whoseenv {words}")).disable_help_subcommand(true);
+    let mut text = Vec::new();
+    let mut more = Roff::new();
+    match dashed.as_str() {
+        "probe-opencode" => claims(&mut more, OPENCODE),
+        "probe-zeroclaw" => claims(&mut more, ZEROCLAW),
+        "probe-exec" => terms(&mut more, "RECIPES", recipe::built_in().iter().map(|recipe| (recipe.id.clone(), recipe.text.as_str()))),
+        _ => {}
+    }
+    if dashed == "probe-exec" {
+        terms(&mut more, "KEYS OF A RECIPE", recipe::KEYS.iter().map(|(key, text)| ((*key).to_owned(), *text)));
+    }
+    let common = [(Exit::Usage, Exit::Usage.text()), (Exit::Bug, Exit::Bug.text()), (Exit::Io, Exit::Io.text())];
+    let mut codes: Vec<(Exit, &str)> = Exit::of_command(&dashed).iter().copied().chain(common).collect();
+    codes.sort_by_key(|(exit, _)| exit.code());
+    terms(&mut more, "EXIT STATUS", codes.iter().map(|(exit, text)| (exit.code().to_string(), *text)));
+    Man::new(page).title(name.to_uppercase()).section("1").manual("whoseenv").source(source()).render(&mut text)?;
+    more.to_writer(&mut text)?;
+    Ok((format!("{name}.1"), text))
+}
+
+/// Every claim: what is done, and what shows that it can tell.
+fn claims(roff: &mut Roff, claims: &[&Claim]) {
+    let texts: Vec<(String, String)> = claims
+        .iter()
+        .map(|claim| (claim.id.to_owned(), format!("{} Experiment: {} Control: {}", claim.statement, claim.experiment, claim.control)))
+        .collect();
+    terms(roff, "CLAIMS", texts.iter().map(|(id, text)| (id.clone(), text.as_str())));
 }
 
 fn source() -> String {
@@ -117,6 +146,7 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
             "Variables of your own, merged by name into the built-in catalogue. Not read under --from.",
         ),
         ("$XDG_CONFIG_HOME/whoseenv/agents.toml", "Agents of your own, told by signature, merged by id. Not read under --from."),
+        ("$XDG_CONFIG_HOME/whoseenv/probes.toml", "Recipes of your own for probe exec, merged by id."),
     ];
     terms(&mut more, "FILES", files.iter().map(|(name, text)| ((*name).to_owned(), *text)));
     more.to_writer(&mut text)?;

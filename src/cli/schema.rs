@@ -23,6 +23,8 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("show", of::<diagnose::portrait::Data>),
     ("diff", of::<diagnose::contrast::Data>),
     ("owner", of::<diagnose::ownership::Data>),
+    ("probe", of::<crate::probe::Data>),
+    ("verify", of::<diagnose::verify::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 

@@ -42,6 +42,18 @@ impl Start {
         Start::with(global, host, fingerprint_key().map_err(failed)?).map_err(failed)
     }
 
+    /// This machine, for a command that does something to it: a snapshot cannot be probed.
+    ///
+    /// # Errors
+    /// Under `--from`, and as [`Start::new`].
+    pub fn live(command: &'static str, global: &Global) -> Result<Start, Exit> {
+        if global.from.is_some() {
+            let problem = Problem::new(Exit::Usage, "a snapshot cannot be probed").hint("Run it without --from, on the machine itself.");
+            return Err(printer(global).problem(command, None, &problem));
+        }
+        Start::new(command, global)
+    }
+
     /// The same, on a machine that is at hand already. The user's own catalogues count on a live machine alone.
     ///
     /// # Errors
@@ -128,7 +140,11 @@ fn user_catalogues(quiet: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-fn user_file(name: &str, quiet: bool) -> Result<Option<(PathBuf, String)>, Problem> {
+/// A file of the user's own, if there is one.
+///
+/// # Errors
+/// When it is there and cannot be used.
+pub fn user_file(name: &str, quiet: bool) -> Result<Option<(PathBuf, String)>, Problem> {
     let filled = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(config) = filled("XDG_CONFIG_HOME").or_else(|| Some(filled("HOME")?.join(".config"))) else { return Ok(None) };
     let path = config.join("whoseenv").join(name);

@@ -28,8 +28,24 @@ pub fn watch() -> std::io::Result<()> {
     Ok(())
 }
 
+thread_local! {
+    /// Set while what was made is removed.
+    static IGNORED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Does something to its end although a signal came: removes what was made. On this thread [`came`] says no meanwhile.
+pub fn ignoring<T>(what: impl FnOnce() -> T) -> T {
+    let before = IGNORED.replace(true);
+    let done = what();
+    IGNORED.set(before);
+    done
+}
+
 /// The signal that came since [`watch`], if one did.
 pub fn came() -> Option<i32> {
+    if IGNORED.get() {
+        return None;
+    }
     let signal = CAME.get()?.load(Ordering::Relaxed);
     (signal != 0).then(|| i32::try_from(signal).ok()).flatten()
 }

@@ -104,6 +104,25 @@ impl Exit {
                 (Exit::NotPermitted, "the target's environment may not be read from this account"),
                 (Exit::Undetermined, "the state is unknown"),
             ],
+            "probe" | "probe-opencode" | "probe-zeroclaw" => &[
+                (Exit::Ok, "no claim is refuted; a host without a surface is no failure unless --require asks for it"),
+                (Exit::Findings, "a claim is refuted, what --require asks for is not there, or something could not be removed"),
+                (Exit::NotFound, "there is no such program or daemon"),
+                (Exit::NotPermitted, "the daemon's environment or password may not be read from this account"),
+                (Exit::Undetermined, "an experiment could not tell: its control did not hold, or the host did not answer"),
+            ],
+            "probe-exec" => &[
+                (Exit::Ok, "every command had the environment that the recipe expects"),
+                (Exit::Findings, "one had not, or something could not be removed"),
+                (Exit::NotFound, "there is no such recipe or file"),
+                (Exit::Undetermined, "a command could not be run or read back"),
+            ],
+            "verify" => &[
+                (Exit::Ok, "the lines of evidence agree"),
+                (Exit::Findings, "one of them refutes a claim, or something could not be removed"),
+                (Exit::NotFound, "there is no such agent or program"),
+                (Exit::Undetermined, "an experiment could not tell"),
+            ],
             "snapshot" => &[(Exit::Ok, "the snapshot is written"), (Exit::NotFound, "--pid names a process that is not there")],
             _ => &[(Exit::Ok, "it is written")],
         }

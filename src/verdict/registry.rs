@@ -188,6 +188,20 @@ registry! {
         MULTIPLEXER_STALE = "multiplexer.stale_environment", Info, "The multiplexer's server carries values that lead nowhere, and no client attached to it has brought newer ones: new windows get them.";
         /// What the shells of a daemon get could not be found out.
         HANDED_ON_UNKNOWN = "environ.handed_on_unknown", Warning, "Which of the daemon's variables reach its shells is decided by a file that could not be read: what its tools can do is not known.";
+        /// A probe's claim does not hold.
+        PROBE_REFUTED = "probe.refuted", Warning, "An experiment refuted a claim about what this host does with environments.";
+        /// A probe could not tell.
+        PROBE_UNDETERMINED = "probe.undetermined", Warning, "An experiment could not tell: its control did not hold, or the host did not answer.";
+        /// A probe did not ask.
+        PROBE_NOT_ASKED = "probe.not_asked", Info, "An experiment is not made on a host of this kind: a live one is not ended, and has a model of its own.";
+        /// The host lacks what was required.
+        PROBE_UNSUPPORTED = "probe.unsupported", Error, "The host has no such surface, and --require asks for it.";
+        /// A declared name does not reach the child.
+        PROBE_DECLARED_UNUSED = "probe.declared_unused", Info, "A name that the policy declares does not reach the child: it is not set in the daemon, or is no name.";
+        /// A probe left something.
+        PROBE_LEFT = "probe.left", Warning, "Something that a probe made could not be removed.";
+        /// What a recipe expects was not seen.
+        PROBE_UNEXPECTED = "probe.unexpected", Error, "A command that a recipe describes did not have the environment that the recipe expects.";
         /// The snapshot was changed.
         SNAPSHOT_ALTERED = "snapshot.altered", Error, "A fact in the snapshot is not the one that was captured; it is not used.";
         /// The snapshot has a hole.

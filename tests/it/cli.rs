@@ -59,6 +59,8 @@ fn output_fits_the_schema_that_the_program_gives_of_it() {
         vec!["diff", &sleeper.pid()],
         vec!["owner", "DISPLAY", &sleeper.pid()],
         vec!["snapshot", snapshot, "--pid", &sleeper.pid()],
+        vec!["probe", "exec", "env-i"],
+        vec!["probe", "opencode", "--dry-run", "--live"],
     ] {
         let schema = run(&["schema", arguments[0]]);
         let validator = jsonschema::validator_for(&schema.json()).unwrap();

@@ -12,6 +12,7 @@ mod golden;
 mod made_up;
 mod other_eyes;
 mod pasted;
+mod probe;
 mod puppet;
 mod reports;
 mod run;

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::host::files::Document;
+use crate::host::http::Password;
 use crate::host::{Environ, Fact, Host, Pid, Raw, View};
 
 /// What a registration file says, the password left out.
@@ -122,6 +123,11 @@ pub fn parse_registered(bytes: &[u8]) -> Result<Registered, String> {
     })
 }
 
+/// The password in a registration file, for a probe that asks the daemon; none where there is none, or no such file.
+pub fn parse_password(bytes: &[u8]) -> Option<Password> {
+    object(bytes).ok()?.get("password")?.as_str().map(Password::new)
+}
+
 /// Parses a config file of a service.
 ///
 /// # Errors
@@ -147,7 +153,7 @@ fn without_userinfo(url: &str) -> String {
 }
 
 /// Address and port of a URL; none where the host is a name other than localhost, which no table shows.
-pub(super) fn endpoint(url: &str) -> Option<(IpAddr, u16)> {
+pub fn endpoint(url: &str) -> Option<(IpAddr, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     let (name, port) = match authority.strip_prefix('[') {

@@ -1,0 +1,193 @@
+//! The commands of a recipe, with their words filled in, each in the fixed environment.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use super::recipe::Recipe;
+use super::{failed_step, left};
+use crate::host::child::{self, Child};
+use crate::host::http::{Http, Question};
+use crate::host::interrupt;
+use crate::probe::in_band::{InBand, Telling};
+use crate::probe::nest::Nest;
+use crate::probe::trail::{Stop, Trail};
+
+/// The commands of a recipe.
+pub struct Steps<'r> {
+    recipe: &'r Recipe,
+    nest: &'r Nest,
+    words: HashMap<&'static str, String>,
+    patience: Duration,
+    server: Option<Child>,
+}
+
+/// A command that runs.
+pub struct Running(Child);
+
+impl Running {
+    /// Whether it has ended.
+    pub fn ended(&mut self) -> bool {
+        self.0.ended().is_some()
+    }
+
+    /// Waits for its end, so long and no longer.
+    pub fn wait(&mut self, patience: Duration) {
+        let end = Instant::now() + patience;
+        while !self.ended() && Instant::now() < end && interrupt::came().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Whether a program is in the fixed PATH, or is a path itself.
+pub fn in_path(program: &str) -> bool {
+    let there = |path: String| crate::host::files::stat_named(path.as_ref()).is_ok();
+    if program.contains('/') {
+        return there(program.to_owned());
+    }
+    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"].iter().any(|dir| there(format!("{dir}/{program}")))
+}
+
+impl<'r> Steps<'r> {
+    /// Writes the recipe's files.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub fn new(recipe: &'r Recipe, nest: &'r Nest, words: HashMap<&'static str, String>, patience: Duration) -> Result<Steps<'r>, Stop> {
+        let steps = Steps { recipe, nest, words, patience, server: None };
+        for (path, text) in &recipe.files {
+            nest.write(path, &steps.filled(text)).map_err(|error| failed_step(path, &error.to_string()))?;
+        }
+        Ok(steps)
+    }
+
+    /// Longest wait for one command.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// A text with its words filled in.
+    pub fn filled(&self, text: &str) -> String {
+        self.words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(&format!("{{{word}}}"), value))
+    }
+
+    fn start(&self, argv: &[String], command: Option<&str>, more: bool) -> Result<Child, Stop> {
+        let fill = |word: &String| match command {
+            Some(command) => self.filled(word).replace("{command}", command),
+            None => self.filled(word),
+        };
+        let argv: Vec<OsString> = argv.iter().map(|word| fill(word).into()).collect();
+        let mut env = self.nest.environment();
+        let run_env = more.then_some(&self.recipe.run_env).into_iter().flatten();
+        for (name, value) in self.recipe.env.iter().chain(run_env) {
+            env.retain(|(known, _)| known != name.as_str());
+            env.push((name.into(), self.filled(value).into()));
+        }
+        let stdin = self.recipe.stdin.as_ref().filter(|_| more).map(&fill).map(String::into_bytes);
+        let what = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let recipe = child::Recipe { argv, env, cwd: self.nest.join("work"), leaves: true };
+        Child::start_with(&recipe, stdin).map_err(|error| failed_step(&what, &error.to_string()))
+    }
+
+    /// Runs a command to its end; what it printed.
+    fn through(&self, argv: &[String]) -> Result<String, String> {
+        let mut running = Running(self.start(argv, None, false).map_err(|stop| stop.why().to_owned())?);
+        let end = Instant::now() + self.patience;
+        loop {
+            match running.0.ended() {
+                Some(status) if status.success() => return Ok(running.0.printed()),
+                Some(status) => {
+                    let printed = running.0.printed();
+                    let line = printed.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+                    return Err(format!("{status}: {}", line.chars().take(200).collect::<String>()));
+                }
+                None if interrupt::came().is_some() => return Err("interrupted".to_owned()),
+                None if Instant::now() > end => return Err(format!("it did not end within {} s", self.patience.as_secs())),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    /// The recipe's own check of whether it can be run here.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn check(&self) -> Result<(), Stop> {
+        if self.recipe.check.is_empty() {
+            return Ok(());
+        }
+        self.through(&self.recipe.check).map(drop).map_err(|why| Stop::Unsupported(format!("{}: {why}", self.recipe.check.join(" "))))
+    }
+
+    /// What comes before the run.
+    ///
+    /// # Errors
+    /// When a step fails.
+    pub fn prepare(&mut self) -> Result<(), Stop> {
+        for argv in &self.recipe.prepare {
+            self.through(argv).map_err(|why| failed_step(&argv.join(" "), &why))?;
+        }
+        if !self.recipe.start.is_empty() {
+            self.server = Some(self.start(&self.recipe.start, None, false)?);
+        }
+        if let Some(injection) = &self.recipe.http {
+            let url = self.filled(&injection.url);
+            let split = url.match_indices('/').nth(2).map_or(url.len(), |(at, _)| at);
+            let http = Http::new(&url[..split], None, None)?;
+            let body = serde_json::from_str(&self.filled(&injection.body)).map_err(|error| failed_step("http.body", &error.to_string()))?;
+            let path = if split == url.len() { "/" } else { &url[split..] };
+            let question = Question { method: &injection.method, path, headers: &[], body: Some(&body) };
+            // The server that was just started may not listen yet.
+            let end = Instant::now() + self.patience;
+            let reply = loop {
+                match http.ask(&question, self.patience).wait() {
+                    Ok(reply) => break reply,
+                    Err(no) if Instant::now() > end || interrupt::came().is_some() => return Err(no.into()),
+                    Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                }
+            };
+            if !(200..300).contains(&reply.status) {
+                return Err(failed_step(&format!("{} {url}", injection.method), &reply.shape()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the run with a command for the host's shell.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self, argv: &[String], command: &str) -> Result<Running, Stop> {
+        Ok(Running(self.start(argv, Some(command), true)?))
+    }
+
+    /// A run that tells in band: set or unset, length, equality. What it prints holds no value.
+    ///
+    /// # Errors
+    /// When nothing comes.
+    pub fn in_band(&self, argv: &[String], recipe: &Recipe) -> Result<Telling, Stop> {
+        let expect = &recipe.expect;
+        let injected = expect.set.iter().map(|(name, value)| (name.clone(), Some(self.filled(value))));
+        let others = expect.present.iter().chain(&expect.absent).map(|name| (name.clone(), None));
+        let asking = InBand::about(&injected.chain(others).collect::<Vec<_>>())?;
+        let mut running = self.run(argv, asking.command())?;
+        running.wait(self.patience);
+        let told = asking.told(&running.0.printed());
+        if told.is_empty() {
+            return Err(Stop::Failed("the host's shell did not call, and nothing came in band either".to_owned()));
+        }
+        Ok(told)
+    }
+
+    /// Ends what runs.
+    pub fn stop(&mut self, trail: &mut Trail) {
+        for argv in &self.recipe.stop {
+            if let Err(why) = self.through(argv) {
+                left(trail, &argv.join(" "), &why);
+            }
+        }
+        self.server = None;
+        child::sweep();
+    }
+}

@@ -1,0 +1,290 @@
+//! What OpenCode does with environments: claims O1 to O14, on a host started for it or on a live one.
+
+pub mod api;
+pub mod bed;
+mod disk;
+pub mod live;
+mod plain;
+mod removal;
+pub mod spawn;
+mod uploads;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::host::files::{FileKind, stat_named};
+use crate::host::http::Reply;
+use crate::host::{Environ, Host, Unknown, interrupt};
+use crate::report::{Exit, Problem, Progress};
+use crate::verdict::Outcome;
+
+use super::claims::{self, OPENCODE};
+use super::readback::Seen;
+use super::trail::{Stop, Trail, judge};
+use super::{Claim, Data, Judged, map, nonce};
+use bed::{Bed, Way};
+
+/// A session that no host has.
+const NO_SESSION: &str = "ses_ffffffffffffwhoseenvprobe0";
+
+/// What is probed.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// This program, in a private home.
+    Spawn(PathBuf),
+    /// The daemon that runs: at this address, or the one there is.
+    Live(Option<String>),
+}
+
+/// How to go about it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is probed.
+    pub target: Target,
+    /// Longest wait for one answer.
+    pub patience: Duration,
+    /// An address off this machine that may be sent a password.
+    pub allow_remote: Option<String>,
+    /// A file that holds the daemon's password.
+    pub password_file: Option<PathBuf>,
+}
+
+/// Whether a host takes uploads, and how that was seen.
+pub enum Support {
+    /// It does.
+    Yes(String),
+    /// It has no such surface.
+    No(String),
+    /// It could not be found out.
+    Unknown(Stop),
+}
+
+/// What a host is started anew by: ends it, starts it on the same files, and puts the new one in the old one's place.
+pub type Restart<'r> = &'r mut dyn FnMut(&mut Bed) -> Result<(), Stop>;
+
+/// An experiment on a host.
+type Experiment = fn(&mut Bed, &mut Trail) -> Result<(), Stop>;
+
+/// Probes.
+///
+/// # Errors
+/// When there is no such program or daemon, or it may not be asked.
+pub fn probe(host: &Host, options: &Options, progress: &Progress) -> Result<Data, Problem> {
+    match &options.target {
+        Target::Spawn(program) => {
+            runnable(program)?;
+            Ok(spawn::probe(program, options.patience, progress))
+        }
+        Target::Live(url) => live::probe(host, url.as_deref(), options, progress),
+    }
+}
+
+/// That a program is there and can be run.
+///
+/// # Errors
+/// When it is not.
+pub fn runnable(program: &Path) -> Result<(), Problem> {
+    let missing = |exit, why: &str| Problem::new(exit, format!("{}: {why}", program.display())).hint("Name the program file itself.");
+    match stat_named(program) {
+        Ok(stat) if stat.kind == FileKind::File && stat.mode & 0o111 != 0 => Ok(()),
+        Ok(stat) if stat.kind == FileKind::File => Err(missing(Exit::NotPermitted, "it may not be run")),
+        Ok(stat) => Err(missing(Exit::Usage, &format!("it is {}, not a program", stat.kind.word()))),
+        Err(Unknown::NotPermitted) => Err(missing(Exit::NotPermitted, "it may not be looked at")),
+        Err(unknown) if unknown.is_absence() => Err(missing(Exit::NotFound, "there is no such file")),
+        Err(unknown) => Err(missing(Exit::Io, &unknown.to_string())),
+    }
+}
+
+/// Makes every experiment.
+pub fn experiments(bed: &mut Bed, restart: Option<Restart<'_>>, places: &[PathBuf], progress: &Progress) -> Vec<Judged> {
+    let mut course = Course { judged: Vec::new(), lost: None, progress };
+    let session = bed.session();
+    let plain: Result<Seen, Stop> = session.and_then(|session| bed.run(Way::Session(&session)));
+    if let Ok(seen) = &plain {
+        // Whatever the one who asks has too may come from there, which is O2's matter.
+        let own = host_environ();
+        bed.plugins = bed.extra(seen).into_iter().filter(|name| own.get(name).is_none()).collect();
+    }
+    course.step(bed, &claims::O1, |bed, trail| plain::child_of_daemon(bed, &plain, trail));
+    course.step(bed, &claims::O2, |bed, trail| plain::daemons_environment(bed, &plain, trail));
+    course.step(bed, &claims::O13, plain::requests);
+    let support = match &course.lost {
+        Some(why) => Support::Unknown(Stop::Failed(why.clone())),
+        None => support(bed).unwrap_or_else(Support::Unknown),
+    };
+    course.step(bed, &claims::O7, |bed, trail| plain::overlay(bed, &support, &plain, trail));
+    course.step(bed, &claims::O10, |bed, trail| plain::without_session(bed, &support, trail));
+    let uploads: [(&'static Claim, Experiment); 7] = [
+        (&claims::O3, uploads::arrives),
+        (&claims::O4, uploads::replaces),
+        (&claims::O5, uploads::last_wins),
+        (&claims::O6, uploads::empty),
+        (&claims::O8, uploads::isolated),
+        (&claims::O9, uploads::children),
+        (&claims::O14, uploads::refusals),
+    ];
+    for (claim, experiment) in uploads {
+        course.step(bed, claim, |bed, trail| needs_uploads(&support, trail).and_then(|()| experiment(bed, trail)));
+    }
+    course.step(bed, &claims::O11, |bed, trail| {
+        needs_uploads(&support, trail)?;
+        disk::nowhere(bed, places, trail)
+    });
+    course.step(bed, &claims::O12, |bed, trail| {
+        needs_uploads(&support, trail)?;
+        let Some(restart) = restart else { return Err(Stop::NotAsked("a live daemon is not ended for a probe".to_owned())) };
+        let before = disk::before_restart(bed, trail)?;
+        restart(bed)?;
+        disk::after_restart(bed, &before, trail)
+    });
+    course.in_order(OPENCODE)
+}
+
+/// The environment of the one who asks; empty where it cannot be read.
+fn host_environ() -> Environ {
+    Host::live().process(std::process::id()).environ().unwrap_or_default()
+}
+
+fn needs_uploads(support: &Support, trail: &mut Trail) -> Result<(), Stop> {
+    match support {
+        Support::Yes(how) => {
+            trail.saw("PUT /api/session/…/environment", crate::verdict::How::Connects, how.clone());
+            Ok(())
+        }
+        Support::No(why) => Err(Stop::Unsupported(why.clone())),
+        Support::Unknown(stop) => Err(stop.clone()),
+    }
+}
+
+/// Whether the host takes uploads: 204 for a session it has, and a JSON 404 for one it has not; or 204 and an effect.
+fn support(bed: &mut Bed) -> Result<Support, Stop> {
+    let mark = nonce("support")?;
+    let session = bed.session()?;
+    let variables = map(&[("WHOSEENV_MARK", &mark)]);
+    let real = bed.send(&api::upload(&session, &variables))?;
+    let unknown = bed.send(&api::upload(NO_SESSION, &variables))?;
+    let said = format!("a session of this host: {}; an unknown session: {}", real.shape(), unknown.shape());
+    let tagged = |reply: &Reply| reply.json().is_some_and(|body| body["_tag"].is_string());
+    if real.status == 204 && real.body.is_empty() {
+        // A 204 alone proves nothing: the refusal of an unknown session does, or the effect.
+        let refused = unknown.status == 404 && tagged(&unknown);
+        if refused || bed.run(Way::Session(&session))?.has("WHOSEENV_MARK", &mark) {
+            return Ok(Support::Yes(said));
+        }
+        return Ok(Support::No(format!("PUT to {said}; and no effect")));
+    }
+    // No route: 404 or 405 that speaks of no session, or a page that stands for every path.
+    let no_route = [404, 405].contains(&real.status) && !tagged(&real);
+    let page = (200..300).contains(&real.status) && real.json().is_none();
+    if no_route || page {
+        return Ok(Support::No(format!("PUT to {said}: no upload")));
+    }
+    Ok(Support::Unknown(Stop::Failed(format!("PUT to {said}: neither an upload nor a missing route"))))
+}
+
+/// The course of all experiments.
+struct Course<'p> {
+    judged: Vec<Judged>,
+    /// Why no more are made.
+    lost: Option<String>,
+    progress: &'p Progress,
+}
+
+impl Course<'_> {
+    fn step(&mut self, bed: &mut Bed, claim: &'static Claim, experiment: impl FnOnce(&mut Bed, &mut Trail) -> Result<(), Stop>) {
+        self.progress.doing(claim.id);
+        self.progress.reached(self.judged.len() as u64);
+        let judged = judge(claim, |trail| match &self.lost {
+            Some(why) => Err(Stop::Failed(why.clone())),
+            None => experiment(bed, trail),
+        });
+        if judged.outcome == Outcome::Undetermined && self.lost.is_none() {
+            self.lost = lost(bed);
+        }
+        self.judged.push(judged);
+    }
+
+    fn in_order(mut self, registry: &[&Claim]) -> Vec<Judged> {
+        self.judged.sort_by_key(|judged| registry.iter().position(|claim| claim.id == judged.id));
+        self.judged
+    }
+}
+
+/// Why the host cannot be asked any more: one that hangs is not waited for fourteen times.
+fn lost(bed: &Bed) -> Option<String> {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    if interrupt::came().is_some() {
+        return Some("interrupted".to_owned());
+    }
+    match api::health(&bed.http, PATIENCE.min(bed.patience)) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some("the host says that it is not healthy".to_owned()),
+        Err(no) => Some(format!("the host cannot be asked any more: {no}")),
+    }
+}
+
+/// Claims of which nothing is known, because there was no host to ask.
+pub fn unknown(why: &str) -> Vec<Judged> {
+    OPENCODE.iter().map(|claim| judge(claim, |_| Err(Stop::Failed(why.to_owned())))).collect()
+}
+
+/// What a probe of this target would do.
+pub fn plan(target: &Target) -> Data {
+    let mut plan = Vec::new();
+    let place: &Path = &match target {
+        Target::Spawn(program) => {
+            plan.push("make a private home below the directory for temporary files, mode 0700".to_owned());
+            plan.push("listen on loopback as a model, and on a private socket".to_owned());
+            plan.push(format!("run {} serve --port PORT, with a fixed environment", program.display()));
+            PathBuf::from("HOME/work")
+        }
+        Target::Live(_) => {
+            plan.push(
+                "make a private directory below the directory for temporary files, mode 0700, and listen on a socket in it".to_owned(),
+            );
+            plan.push("read the password from the daemon's registration file".to_owned());
+            std::env::temp_dir()
+        }
+    };
+    for (path, dialect) in api::HEALTH {
+        plan.push(format!("GET {path} (until one answers; then requests as {dialect:?} has them)"));
+    }
+    let shell = "WHOSEENV readback call SOCKET TOKEN; :";
+    for dialect in [api::Dialect::V1, api::Dialect::V2] {
+        let mut requests = vec![dialect.create(place), dialect.shell("ID", shell), dialect.pty(place, shell)];
+        if matches!(target, Target::Spawn(_)) {
+            requests.push(dialect.turn("ID", "whoseenv TOKEN"));
+        }
+        requests.push(("GET", dialect.session("ID"), None));
+        requests.push(("GET", dialect.messages("ID"), None));
+        requests.push(("DELETE", dialect.session("ID"), None));
+        requests.push(dialect.close_pty(place, "ID"));
+        if dialect == api::Dialect::V2 {
+            requests.push(api::bare_shell(place, None, shell));
+            requests.push(api::bare_shell(place, Some("ID"), shell));
+            requests.push(("DELETE", "/api/shell/ID".to_owned(), None));
+            requests.push(api::upload("ID", &map(&[("WHOSEENV_MARK", "NONCE")])));
+            requests.push(api::upload(NO_SESSION, &map(&[("WHOSEENV_MARK", "NONCE")])));
+            requests.push(("POST", "/api/session/ID/fork".to_owned(), None));
+            requests.push((
+                "POST",
+                "/api/session".to_owned(),
+                Some(serde_json::json!({"parentID": "ID", "location": {"directory": place}})),
+            ));
+            requests.push(("GET", "/api/session?limit=50".to_owned(), None));
+        }
+        plan.extend(requests.into_iter().map(|(method, path, body)| {
+            let body = body.map(|body| format!(" {body}")).unwrap_or_default();
+            format!("{dialect:?}: {method} {path}{body}")
+        }));
+    }
+    plan.push("the session's shell again with a nonce in twelve headers, in four query fields, and in four body fields".to_owned());
+    match target {
+        Target::Spawn(_) => {
+            plan.push("on a host that takes uploads: end it and start it once more on the same files".to_owned());
+            plan.push("end the host and whatever it left running; remove the private home; look again".to_owned());
+        }
+        Target::Live(_) => plan.push("remove every session, shell and PTY that was made; remove the directory; look again".to_owned()),
+    }
+    Data { plan, ..Data::default() }
+}

@@ -1,0 +1,187 @@
+//! The two dialects of OpenCode's API: 1.x, and 2.0 with its preview. Seen on 1.18.34 and next-16350.
+//!
+//! The trap: 1.18.34 answers every unknown path with 200 and an HTML page, so no 2xx alone proves a route. An answer
+//! counts only by its body.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::host::Pid;
+use crate::host::http::{Http, NoAnswer, Question, Reply};
+
+/// Which API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// 1.x.
+    V1,
+    /// The 2.0 preview and 2.x.
+    V2,
+}
+
+/// What a daemon says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Its version.
+    pub version: String,
+    /// Its process; 1.x does not say.
+    pub pid: Option<Pid>,
+    /// Its API.
+    pub dialect: Dialect,
+    /// The path that answered.
+    pub path: &'static str,
+}
+
+/// Health paths, newest first: 2.0.6 and later, 2.0.4 and 2.0.5, the preview to 2.0.3, 1.x.
+pub const HEALTH: [(&str, Dialect); 4] =
+    [("/api/info", Dialect::V2), ("/api/status", Dialect::V2), ("/api/health", Dialect::V2), ("/global/health", Dialect::V1)];
+
+/// Asks until a path answers with what a health answer holds. None while the daemon starts.
+///
+/// # Errors
+/// When nobody answers, or what answers is no OpenCode.
+pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswer> {
+    let mut said = Vec::new();
+    for (path, dialect) in HEALTH {
+        let reply = ask(http, "GET", path, None, patience)?;
+        match reply.status {
+            401 | 403 => return Err(NoAnswer::Failed(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
+            500 | 503 => return Ok(None),
+            _ => {}
+        }
+        let body = reply.json().filter(|_| reply.status == 200);
+        if let Some(version) = body.as_ref().and_then(|body| body["version"].as_str()) {
+            let pid = body.as_ref().and_then(|body| body["pid"].as_u64()).and_then(|pid| Pid::try_from(pid).ok());
+            return Ok(Some(Health { version: version.chars().take(80).collect(), pid, dialect, path }));
+        }
+        said.push(format!("GET {path}: {}", reply.shape()));
+    }
+    Err(NoAnswer::Failed(format!("what answers is no OpenCode ({})", said.join("; "))))
+}
+
+/// One question, waited for.
+///
+/// # Errors
+/// When there is no answer.
+pub fn ask(http: &Http, method: &str, path: &str, body: Option<&Value>, patience: Duration) -> Result<Reply, NoAnswer> {
+    http.ask(&Question { method, path, headers: &[], body }, patience).wait()
+}
+
+/// A request: method, path, body.
+pub type Request = (&'static str, String, Option<Value>);
+
+impl Dialect {
+    /// Makes a session in a directory.
+    pub fn create(self, directory: &Path) -> Request {
+        match self {
+            Dialect::V1 => ("POST", format!("/session?{}", self.place(directory)), Some(json!({"title": "whoseenv probe"}))),
+            Dialect::V2 => ("POST", "/api/session".to_owned(), Some(json!({"location": {"directory": directory}}))),
+        }
+    }
+
+    /// The id in the answer to a creation.
+    pub fn id(self, reply: &Reply) -> Option<String> {
+        let body = reply.json().filter(|_| (200..300).contains(&reply.status))?;
+        let id = if self == Dialect::V1 { &body["id"] } else { &body["data"]["id"] };
+        // It becomes part of a path.
+        id.as_str()
+            .filter(|id| id.len() < 100 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)))
+            .map(str::to_owned)
+    }
+
+    /// A session's own path.
+    pub fn session(self, id: &str) -> String {
+        match self {
+            Dialect::V1 => format!("/session/{id}"),
+            Dialect::V2 => format!("/api/session/{id}"),
+        }
+    }
+
+    /// A session's messages.
+    pub fn messages(self, id: &str) -> String {
+        format!("{}/message", self.session(id))
+    }
+
+    /// Runs a command in a session; the answer comes when it is done.
+    pub fn shell(self, id: &str, command: &str) -> Request {
+        let body = match self {
+            Dialect::V1 => json!({"agent": "build", "command": command}),
+            Dialect::V2 => json!({"command": command}),
+        };
+        ("POST", format!("{}/shell", self.session(id)), Some(body))
+    }
+
+    /// Lets the model have a turn; on 1.x the answer comes when the turn is over.
+    pub fn turn(self, id: &str, text: &str) -> Request {
+        match self {
+            Dialect::V1 => (
+                "POST",
+                format!("/session/{id}/message"),
+                Some(json!({"model": {"providerID": "stub", "modelID": "stub"}, "parts": [{"type": "text", "text": text}]})),
+            ),
+            Dialect::V2 => ("POST", format!("/api/session/{id}/prompt"), Some(json!({"text": text}))),
+        }
+    }
+
+    /// Opens a PTY with a command in it.
+    pub fn pty(self, directory: &Path, command: &str) -> Request {
+        let path = if self == Dialect::V1 { "/pty" } else { "/api/pty" };
+        let body = json!({"command": "/bin/bash", "args": ["-c", command], "cwd": directory, "title": "whoseenv probe"});
+        ("POST", format!("{path}?{}", self.place(directory)), Some(body))
+    }
+
+    /// Closes a PTY.
+    pub fn close_pty(self, directory: &Path, id: &str) -> Request {
+        let path = if self == Dialect::V1 { "/pty" } else { "/api/pty" };
+        ("DELETE", format!("{path}/{id}?{}", self.place(directory)), None)
+    }
+
+    /// The query that names the directory.
+    pub fn place(self, directory: &Path) -> String {
+        let encoded = encoded(&directory.to_string_lossy());
+        if self == Dialect::V1 { format!("directory={encoded}") } else { format!("location%5Bdirectory%5D={encoded}") }
+    }
+}
+
+/// Runs a command without a trace in a session (2.0 and its preview); answers at once.
+pub fn bare_shell(directory: &Path, session: Option<&str>, command: &str) -> Request {
+    let mut body = json!({"command": command, "cwd": directory, "timeout": 60_000});
+    if let Some(session) = session {
+        body["metadata"] = json!({"sessionID": session});
+    }
+    ("POST", format!("/api/shell?{}", Dialect::V2.place(directory)), Some(body))
+}
+
+/// Uploads an environment to a session.
+pub fn upload(session: &str, variables: &Value) -> Request {
+    ("PUT", format!("/api/session/{session}/environment"), Some(json!({"variables": variables})))
+}
+
+fn encoded(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, body: &str) -> Reply {
+        Reply { status, kind: String::new(), body: body.as_bytes().to_vec(), cut: false }
+    }
+
+    #[test]
+    fn an_id_is_taken_from_an_answer_that_holds_one_and_could_be_part_of_a_path() {
+        assert_eq!(Dialect::V2.id(&reply(200, r#"{"data":{"id":"ses_1"}}"#)).as_deref(), Some("ses_1"));
+        assert_eq!(Dialect::V1.id(&reply(200, r#"{"id":"ses_1"}"#)).as_deref(), Some("ses_1"));
+        assert_eq!(Dialect::V1.id(&reply(200, "<html>")), None);
+        assert_eq!(Dialect::V1.id(&reply(200, r#"{"id":"../../admin"}"#)), None);
+        assert_eq!(Dialect::V2.id(&reply(500, r#"{"data":{"id":"ses_1"}}"#)), None);
+    }
+
+    #[test]
+    fn a_directory_is_encoded() {
+        assert_eq!(Dialect::V2.place(Path::new("/tmp/a b&c")), "location%5Bdirectory%5D=/tmp/a%20b%26c");
+    }
+}

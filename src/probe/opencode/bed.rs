@@ -1,0 +1,320 @@
+//! A host on which experiments are made, and what they made there.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::host::http::{Asked, Http, NoAnswer, Question, Reply};
+use crate::host::{Environ, Host, Pid, interrupt};
+
+use super::api::{self, Dialect, Health, Request, ask};
+use crate::probe::in_band::{InBand, Telling};
+use crate::probe::readback::{Expected, Readback, Seen, Silence};
+use crate::probe::stub_model::StubModel;
+use crate::probe::{Stop, shown};
+
+/// What a host lays over a command's environment, or its shell adds: by name. What stands there is O7's matter.
+pub const OVERLAY: [&str; 11] =
+    ["TERM", "OPENCODE_TERMINAL", "AGENT", "OPENCODE", "OPENCODE_PID", "AI_AGENT", "OPENCODE_SESSION_ID", "PWD", "SHLVL", "_", "OLDPWD"];
+
+/// A host on which experiments are made.
+pub struct Bed {
+    /// Its API.
+    pub http: Http,
+    /// What it says of itself.
+    pub health: Health,
+    /// Its process.
+    pub daemon: Pid,
+    /// That process's environment block.
+    pub block: Environ,
+    /// Where shells call.
+    pub readback: Readback,
+    /// The model that it was configured with; a live host has its own.
+    pub model: Option<StubModel>,
+    /// The directory of the sessions.
+    pub place: PathBuf,
+    /// Longest wait for one answer.
+    pub patience: Duration,
+    /// Names that are laid over every session's shell and are not the host's own overlay: a plugin's.
+    pub plugins: Vec<String>,
+    pub(super) made: Made,
+}
+
+/// What was made.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) sessions: Vec<String>,
+    pub(super) ptys: Vec<String>,
+    pub(super) shells: Vec<String>,
+}
+
+/// The ways to a shell.
+#[derive(Clone, Copy, Debug)]
+pub enum Way<'s> {
+    /// A session's shell.
+    Session(&'s str),
+    /// The model's tool.
+    Tool(&'s str),
+    /// A PTY.
+    Pty,
+    /// `/api/shell`, naming a session or none.
+    Bare(Option<&'s str>),
+}
+
+/// A command that was asked for.
+pub struct Running {
+    expected: Expected,
+    asked: Asked,
+    what: String,
+    /// The answer comes when the command is done.
+    waits: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    Pty,
+    Bare,
+}
+
+impl Bed {
+    /// A host that answers.
+    ///
+    /// # Errors
+    /// When its process cannot be read.
+    pub fn new(http: Http, health: Health, daemon: Pid, readback: Readback, place: PathBuf, patience: Duration) -> Result<Bed, Stop> {
+        let block = Host::live().process(daemon).environ();
+        let block = block.map_err(|reason| Stop::Failed(format!("/proc/{daemon}/environ: {reason}")))?;
+        Ok(Bed { http, health, daemon, block, readback, model: None, place, patience, plugins: Vec::new(), made: Made::default() })
+    }
+
+    /// Which API it speaks.
+    pub fn dialect(&self) -> Dialect {
+        self.health.dialect
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn send(&self, (method, path, body): &Request) -> Result<Reply, NoAnswer> {
+        ask(&self.http, method, path, body.as_ref(), self.patience)
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// When the host makes none.
+    pub fn session(&mut self) -> Result<String, Stop> {
+        let request = self.dialect().create(&self.place);
+        self.creating(&request)
+    }
+
+    /// A new session by a request that makes one.
+    ///
+    /// # Errors
+    /// When the host makes none.
+    pub fn creating(&mut self, request: &Request) -> Result<String, Stop> {
+        let reply = self.send(request)?;
+        let id = self.dialect().id(&reply).ok_or_else(|| Stop::Failed(format!("{} {}: {}", request.0, request.1, reply.shape())))?;
+        self.made.sessions.push(id.clone());
+        Ok(id)
+    }
+
+    /// A new session with an upload that was accepted.
+    ///
+    /// # Errors
+    /// When there is no session, or the upload is not accepted.
+    pub fn uploaded(&mut self, variables: &Value) -> Result<String, Stop> {
+        let session = self.session()?;
+        self.upload(&session, variables)?;
+        Ok(session)
+    }
+
+    /// An upload that must be accepted.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn upload(&self, session: &str, variables: &Value) -> Result<(), Stop> {
+        let reply = self.send(&api::upload(session, variables))?;
+        match reply.status {
+            204 => Ok(()),
+            _ => Err(Stop::Failed(format!("PUT /api/session/…/environment: {}", reply.shape()))),
+        }
+    }
+
+    /// Runs a command that calls back, and tells what its shell was given.
+    ///
+    /// # Errors
+    /// When it does not call.
+    pub fn run(&mut self, way: Way<'_>) -> Result<Seen, Stop> {
+        let running = self.start(way, &[])?;
+        self.finish(running)
+    }
+
+    /// Asks for a command that calls back.
+    ///
+    /// # Errors
+    /// When there is no such way on this host.
+    pub fn start(&mut self, way: Way<'_>, headers: &[(&str, String)]) -> Result<Running, Stop> {
+        let expected = self.readback.expect()?;
+        let command = expected.command().to_owned();
+        let dialect = self.dialect();
+        let (request, waits, kind) = match way {
+            Way::Session(id) => (dialect.shell(id, &command), true, Kind::Plain),
+            // It stays until it is closed: next-16350 keeps four files and three threads for each that ends by itself.
+            Way::Pty => (dialect.pty(&self.place, &format!("{command}; read -r _")), false, Kind::Pty),
+            Way::Bare(session) => (api::bare_shell(&self.place, session, &command), false, Kind::Bare),
+            Way::Tool(id) => {
+                let Some(model) = &self.model else {
+                    return Err(Stop::Failed("the model's tool is not asked: a live host has a model of its own".to_owned()));
+                };
+                model.wants(expected.token(), &command);
+                (dialect.turn(id, &format!("whoseenv {}", expected.token())), dialect == Dialect::V1, Kind::Plain)
+            }
+        };
+        Ok(self.asking(expected, &request, headers, waits, kind))
+    }
+
+    /// Asks for a session's shell with a request that was added to.
+    ///
+    /// # Errors
+    /// When there is no randomness for a token.
+    pub fn start_with(&mut self, session: &str, headers: &[(&str, String)], query: &str, fields: &Value) -> Result<Running, Stop> {
+        let expected = self.readback.expect()?;
+        let (method, path, body) = self.dialect().shell(session, expected.command());
+        let mut body = body.unwrap_or_default();
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
+        let path = if query.is_empty() { path } else { format!("{path}?{query}") };
+        Ok(self.asking(expected, &(method, path, Some(body)), headers, true, Kind::Plain))
+    }
+
+    fn asking(&self, expected: Expected, request: &Request, headers: &[(&str, String)], waits: bool, kind: Kind) -> Running {
+        let (method, path, body) = request;
+        let asked = self.http.ask(&Question { method, path, headers, body: body.as_ref() }, self.patience);
+        let what = format!("{method} {}", path.split('?').next().unwrap_or_default());
+        Running { expected, asked, what, waits, kind }
+    }
+
+    /// Waits for the call of a command that was asked for.
+    ///
+    /// # Errors
+    /// When it does not come.
+    pub fn finish(&mut self, running: Running) -> Result<Seen, Stop> {
+        let end = Instant::now() + self.patience;
+        let mut answer = None;
+        let mut last_chance = None::<Instant>;
+        let seen = loop {
+            match running.expected.read(Duration::from_millis(10), Some(self.daemon)) {
+                Ok(seen) => break seen,
+                Err(Silence::Broken(why)) => return Err(Stop::Failed(format!("{}: {why}", running.what))),
+                Err(Silence::NotYet) => {}
+            }
+            if interrupt::came().is_some() {
+                return Err(Stop::Failed("interrupted".to_owned()));
+            }
+            if answer.is_none() {
+                answer = running.asked.poll(Duration::ZERO).transpose()?;
+                if let Some(reply) = &answer {
+                    self.note(&running, reply);
+                    if !(200..300).contains(&reply.status) || reply.kind == "text/html" {
+                        return Err(Stop::Failed(format!("{}: {}", running.what, reply.shape())));
+                    }
+                    // It says that it is done, and nobody called: a moment for the call to arrive.
+                    last_chance = running.waits.then(|| Instant::now() + Duration::from_millis(300));
+                }
+            }
+            if last_chance.is_some_and(|end| Instant::now() > end) {
+                return Err(Stop::Silent(format!("{}: the command ended, and its shell did not call", running.what)));
+            }
+            if Instant::now() > end {
+                return Err(Stop::Failed(format!(
+                    "{}: the command's shell did not call within {} s",
+                    running.what,
+                    self.patience.as_secs()
+                )));
+            }
+        };
+        if answer.is_none() {
+            let reply = running.asked.wait()?;
+            self.note(&running, &reply);
+        }
+        if let (Kind::Pty, Some(id)) = (running.kind, self.made.ptys.last()) {
+            // Looked for again at the end, with everything else.
+            self.send(&self.dialect().close_pty(&self.place, id))?;
+        }
+        Ok(seen)
+    }
+
+    /// A session's shell, in band: for a host whose shells cannot call.
+    ///
+    /// # Errors
+    /// When nothing comes either.
+    pub fn in_band(&self, session: &str, names: &[(String, Option<String>)]) -> Result<Telling, Stop> {
+        let asking = InBand::about(names)?;
+        let reply = self.send(&self.dialect().shell(session, asking.command()))?;
+        // 1.x has the output in the answer, the preview and 2.x in the session's messages.
+        let answer = match self.dialect() {
+            Dialect::V1 => reply,
+            Dialect::V2 => ask(&self.http, "GET", &self.dialect().messages(session), None, self.patience)?,
+        };
+        let mut texts = Vec::new();
+        strings(&answer.json().unwrap_or_default(), &mut texts);
+        let told = asking.told(&texts.join("\n"));
+        if told.is_empty() {
+            return Err(Stop::Failed("the session's shell did not call, and nothing came in band either".to_owned()));
+        }
+        Ok(told)
+    }
+
+    fn note(&mut self, running: &Running, reply: &Reply) {
+        match (running.kind, self.dialect().id(reply)) {
+            (Kind::Pty, Some(id)) => self.made.ptys.push(id),
+            (Kind::Bare, Some(id)) => self.made.shells.push(id),
+            _ => {}
+        }
+    }
+
+    /// Where the command's environment is not the daemon's: missing or other values, the overlay's names apart.
+    pub fn deviations(&self, seen: &Seen) -> Vec<String> {
+        let theirs = self.block.entries.iter().map(|entry| entry.name.lossy().into_owned());
+        let other = |name: &String| !OVERLAY.contains(&name.as_str()) && seen.block.get(name) != self.block.get(name);
+        theirs
+            .filter(other)
+            .map(|name| format!("{} {}", shown(&name), if seen.get(&name).is_some() { "is another" } else { "is missing" }))
+            .collect()
+    }
+
+    /// Names that are neither the daemon's nor the overlay's.
+    pub fn extra(&self, seen: &Seen) -> Vec<String> {
+        let is_extra = |name: &String| !OVERLAY.contains(&name.as_str()) && self.block.get(name).is_none();
+        seen.names().into_iter().filter(is_extra).collect()
+    }
+
+    /// The daemon was started anew on the same files.
+    ///
+    /// # Errors
+    /// When its process cannot be read.
+    pub fn moved(&mut self, http: Http, daemon: Pid) -> Result<(), Stop> {
+        let block = Host::live().process(daemon).environ();
+        self.block = block.map_err(|reason| Stop::Failed(format!("/proc/{daemon}/environ: {reason}")))?;
+        (self.http, self.daemon) = (http, daemon);
+        Ok(())
+    }
+}
+
+/// Every text in a JSON value that is called `output`.
+fn strings(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| match value {
+            Value::String(text) if key == "output" => texts.push(text.clone()),
+            other => strings(other, texts),
+        }),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, texts)),
+        _ => {}
+    }
+}

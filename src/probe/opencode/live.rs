@@ -1,0 +1,165 @@
+//! A running daemon: found, asked with its own password, probed in sessions that the probe made, and left as it was.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::api;
+use super::bed::Bed;
+use super::{Options, experiments};
+use crate::agent::opencode::service_file::{endpoint, parse_password};
+use crate::agent::{AgentProcess, Listener, Role, discover};
+use crate::host::http::{Http, NoAnswer, Password};
+use crate::host::listen::Address;
+use crate::host::{Environ, Host, Unknown, files};
+use crate::probe::nest::Nest;
+use crate::probe::readback::Readback;
+use crate::probe::{Cleanup, Data, Probed, token};
+use crate::report::{Exit, Problem, Progress};
+
+/// A daemon that can be asked.
+struct Found {
+    url: String,
+    process: AgentProcess,
+    password: Option<Password>,
+}
+
+/// Finds the daemon, makes every experiment that a live one can be asked for, and removes what it made.
+///
+/// # Errors
+/// When there is none, there are several, or it may not be asked.
+pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progress) -> Result<Data, Problem> {
+    progress.doing("looking for the daemon");
+    let found = find(host, url, options)?;
+    let unreachable = |no: NoAnswer| {
+        let exit = match no {
+            NoAnswer::Remote(_) => Exit::Usage,
+            NoAnswer::Failed(ref why) if why.contains("password") => Exit::NotPermitted,
+            _ => Exit::Undetermined,
+        };
+        Problem::new(exit, format!("{}: {no}", found.url))
+            .hint("See what runs: whoseenv ps")
+            .hint("Name its password: --password-file FILE")
+    };
+    let http = Http::new(&found.url, found.password.as_ref(), options.allow_remote.as_deref()).map_err(unreachable)?;
+    let health = api::health(&http, options.patience.min(Duration::from_secs(10))).map_err(unreachable)?;
+    let health = health.ok_or_else(|| Problem::new(Exit::Undetermined, format!("{} says that it is not healthy", found.url)))?;
+    let io = |error: std::io::Error| Problem::new(Exit::Io, format!("a private directory cannot be made: {error}"));
+    let nest = Nest::new().map_err(io)?;
+    // Another account's shells can neither enter the private directory nor call a socket in it.
+    let foreign = found.process.stat.euid != host.machine().uid;
+    let address = if foreign { Address::Abstract(format!("whoseenv-{}", token().map_err(io)?)) } else { Address::Path(nest.join("ear")) };
+    let readback = Readback::open(address).map_err(io)?;
+    let daemon = found.process.stat.pid;
+    // Always the same one: a host keeps a row, watchers and workers for every directory that it saw.
+    let place = std::env::temp_dir();
+    let bed = Bed::new(http, health.clone(), daemon, readback, place, options.patience);
+    let mut bed = bed
+        .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
+    let places = places(&bed.block);
+    let claims = experiments(&mut bed, None, &places, progress);
+    let mut cleanup = Cleanup::default();
+    progress.doing("removing what was made");
+    bed.remove(places.first().map(PathBuf::as_path), &mut cleanup);
+    by_nature(&places, &mut cleanup);
+    drop(bed);
+    let looked = cleanup.looked_again;
+    nest.remove(&mut cleanup);
+    cleanup.looked_again &= looked;
+    let probed = Probed { product: "opencode".to_owned(), version: Some(health.version), pid: Some(daemon), spawned: false };
+    Ok(Data { host: Some(probed), claims, cleanup, plan: Vec::new() })
+}
+
+fn find(host: &Host, url: Option<&str>, options: &Options) -> Result<Found, Problem> {
+    let processes = discover(host).map_err(|reason| Problem::new(Exit::Io, format!("the list of processes: {reason}")))?;
+    let daemons: Vec<&AgentProcess> =
+        processes.iter().filter(|process| process.agent == "opencode" && process.role == Role::Daemon).collect();
+    let mut found: Vec<(String, &AgentProcess)> = daemons.iter().filter_map(|process| Some((address(process)?, *process))).collect();
+    if let Some(url) = url {
+        let wanted = endpoint(url).ok_or_else(|| {
+            Problem::new(Exit::Usage, format!("{url} is no http://ADDRESS:PORT")).hint("Such as: --live http://127.0.0.1:49374")
+        })?;
+        found.retain(|(theirs, _)| endpoint(theirs) == Some(wanted));
+    }
+    let list = || found.iter().map(|(url, process)| format!("--live {url}   (pid {})", process.stat.pid));
+    match found.as_slice() {
+        [(url, process)] => Ok(Found { url: url.clone(), process: (*process).clone(), password: password(process, options)? }),
+        [] => Err(Problem::new(
+            Exit::NotFound,
+            match url {
+                Some(url) => format!("no OpenCode daemon of this machine listens at {url}"),
+                None => "no OpenCode daemon runs here whose address is known".to_owned(),
+            },
+        )
+        .hint("See what runs: whoseenv ps")
+        .hint("Or let one be started: whoseenv probe opencode --spawn BIN")),
+        _ => Err(list().fold(Problem::new(Exit::Usage, "several OpenCode daemons run; name one"), Problem::hint)),
+    }
+}
+
+/// Where a daemon answers: what its registration says, else where it listens.
+fn address(process: &AgentProcess) -> Option<String> {
+    if let Some(registered) = process.registration.as_ref().and_then(|registration| registration.registered()) {
+        return Some(registered.url.clone());
+    }
+    let listeners = process.listeners.as_ref().ok()?;
+    listeners.iter().find_map(|listener| match listener {
+        Listener::Tcp(address) => Some(format!("http://{}", reachable(*address))),
+        Listener::Unix(_) => None,
+    })
+}
+
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() { SocketAddr::from(([127, 0, 0, 1], address.port())) } else { address }
+}
+
+/// The daemon's password: from the file that was named, else from its registration.
+fn password(process: &AgentProcess, options: &Options) -> Result<Option<Password>, Problem> {
+    let read = |path: &Path| files::read_named(path).map_err(|reason| unreadable(path, &reason));
+    if let Some(path) = &options.password_file {
+        let text = String::from_utf8(read(path)?).map_err(|_| Problem::new(Exit::Usage, format!("{}: it is no text", path.display())))?;
+        return Ok(Some(Password::new(text.trim_end_matches(['\r', '\n']))));
+    }
+    let Some(registration) = process.registration.as_ref().filter(|it| it.registered().is_some_and(|it| it.has_password)) else {
+        return Ok(None);
+    };
+    if registration.roots.view.mount.is_some() {
+        return Ok(None);
+    }
+    Ok(parse_password(&read(registration.path.as_path())?))
+}
+
+fn unreadable(path: &Path, reason: &Unknown) -> Problem {
+    let exit = match reason {
+        Unknown::NotPermitted => Exit::NotPermitted,
+        Unknown::Absent => Exit::NotFound,
+        _ => Exit::Io,
+    };
+    Problem::new(exit, format!("{}: {reason}", path.display()))
+}
+
+/// The directories in which a daemon with this environment keeps its files.
+fn places(block: &Environ) -> Vec<PathBuf> {
+    let roots = [
+        ("XDG_DATA_HOME", ".local/share"),
+        ("XDG_STATE_HOME", ".local/state"),
+        ("XDG_CACHE_HOME", ".cache"),
+        ("XDG_CONFIG_HOME", ".config"),
+    ];
+    let root = |(name, below): (&str, &str)| {
+        let root = block.filled(name).map(PathBuf::from).or_else(|| Some(Path::new(block.filled("HOME")?).join(below)));
+        root.map(|root| root.join("opencode"))
+    };
+    roots.into_iter().filter_map(root).collect()
+}
+
+/// What stays by the host's own nature, so that nobody has to find it.
+fn by_nature(places: &[PathBuf], cleanup: &mut Cleanup) {
+    let data = places.first().map(|place| place.display().to_string()).unwrap_or_default();
+    cleanup.by_nature(
+        "one project row for the probe's directory",
+        format!("in the database below {data}: OpenCode keeps every directory that it saw"),
+    );
+    cleanup.by_nature("lines in the log", format!("below {data}/log: each request is logged"));
+    cleanup.by_nature("freed database pages", "they may hold the text of the commands, in which there is a token that is spent");
+}

@@ -1,0 +1,230 @@
+//! What can be asked of every OpenCode: whose child a command is, the daemon's environment, the overlay, PTYs, requests.
+
+use serde_json::{Value, json};
+
+use super::Support;
+use super::api::Dialect;
+use super::bed::{Bed, OVERLAY, Way};
+use crate::host::Host;
+use crate::probe::readback::Seen;
+use crate::probe::{Stop, Trail, listed, map, nonce};
+use crate::verdict::How;
+
+/// O1: whose child it is.
+pub fn child_of_daemon(bed: &Bed, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
+    let seen = plain.as_ref().map_err(Clone::clone)?;
+    trail.shell(seen, format!("its parent is {} ({}); the daemon is {}", seen.parent_name, seen.parent, bed.daemon));
+    trail.holds(seen.parent == bed.daemon, || format!("the parent is {}, not the daemon {}", seen.parent, bed.daemon));
+    Ok(())
+}
+
+/// O2: without an upload the daemon's environment.
+pub fn daemons_environment(bed: &mut Bed, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
+    let seen = match plain {
+        Ok(seen) => seen,
+        Err(Stop::Silent(why)) => return in_band(bed, why, trail),
+        Err(stop) => return Err(stop.clone()),
+    };
+    let own = Host::live().process(std::process::id()).environ().map_err(|reason| Stop::Failed(reason.to_string()))?;
+    let differ = own.entries.iter().filter(|entry| entry.value.as_ref() != bed.block.get(&entry.name.lossy())).count();
+    let lacks = bed.block.entries.iter().filter(|entry| own.get(&entry.name.lossy()).is_none()).count();
+    trail.control(differ + lacks > 0, "the one who asks has the daemon's own environment")?;
+    let deviations = bed.deviations(seen);
+    let extra = bed.extra(seen);
+    let also = if extra.is_empty() { String::new() } else { format!("; also there: {}", listed(&extra)) };
+    let count = bed.block.entries.len();
+    trail.saw(format!("/proc/{}/environ", bed.daemon), How::Passive, format!("the daemon was started with {count} variables"));
+    trail.shell(seen, format!("{} of the daemon's values are not there as they are{also}", deviations.len()));
+    trail.holds(deviations.is_empty(), || format!("not the daemon's: {}", deviations.join(", ")));
+    let asker: Vec<_> = extra.iter().filter(|name| own.get(name).is_some() && own.get(name) == seen.block.get(name)).cloned().collect();
+    trail.holds(asker.is_empty(), || format!("of the one who asks: {}", listed(&asker)));
+    Ok(())
+}
+
+/// O2 where no shell can call: the names that only the daemon has, by equality.
+fn in_band(bed: &mut Bed, why: &str, trail: &mut Trail) -> Result<(), Stop> {
+    trail.saw("out of band", How::RunsACommand, format!("{why}; read in band instead"));
+    let session = bed.session()?;
+    let names = ["WHOSEENV_FROZEN", "DISPLAY", "HOME"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), Some(bed.block.text(name)?.to_owned()))));
+    let names: Vec<_> = names.collect();
+    let told = bed.in_band(&session, &names)?;
+    trail.output("the command's output, in band", told.words());
+    let wrong: Vec<_> = names.iter().filter(|(name, _)| !told.equals(name)).map(|(name, _)| name.clone()).collect();
+    trail.holds(wrong.is_empty(), || format!("not the daemon's: {}", wrong.join(", ")));
+    Ok(())
+}
+
+/// What a host lays over: the name and the value; no value where any will do.
+type Overlay = &'static [(&'static str, Option<&'static str>)];
+
+/// Laid over the session's shell and the model's tool, by version (seen on 1.18.34 and next-16350; 2.0.x as the preview).
+fn overlay_of_commands(dialect: Dialect) -> Overlay {
+    match dialect {
+        Dialect::V1 => &[("TERM", Some("dumb")), ("AGENT", Some("1")), ("OPENCODE", Some("1")), ("OPENCODE_PID", None)],
+        Dialect::V2 => &[("TERM", Some("xterm-256color")), ("OPENCODE_TERMINAL", Some("1"))],
+    }
+}
+
+/// Laid over the model's tool. 1.18.34 leaves it the daemon's TERM: seen with a daemon whose TERM was `vt220`.
+fn overlay_of_tools(dialect: Dialect) -> Overlay {
+    match dialect {
+        Dialect::V1 => &[("AGENT", Some("1")), ("OPENCODE", Some("1")), ("OPENCODE_PID", None)],
+        Dialect::V2 => overlay_of_commands(dialect),
+    }
+}
+
+/// Laid over a PTY.
+fn overlay_of_ptys(dialect: Dialect) -> Overlay {
+    match dialect {
+        Dialect::V1 => &[("TERM", Some("xterm-256color")), ("OPENCODE_TERMINAL", Some("1")), ("OPENCODE", None), ("OPENCODE_PID", None)],
+        Dialect::V2 => &[("TERM", Some("xterm-256color")), ("OPENCODE_TERMINAL", Some("1"))],
+    }
+}
+
+/// O7: what is laid over everything else.
+pub fn overlay(bed: &mut Bed, support: &Support, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
+    let dialect = bed.dialect();
+    let expected = overlay_of_commands(dialect);
+    for (name, value) in expected {
+        let own = bed.block.text(name);
+        trail.control(own.is_none() || value.is_some() && own != *value, format!("the daemon itself has {name}, as the overlay has it"))?;
+    }
+    let shell = match support {
+        Support::Yes(_) => {
+            let mark = nonce("overlay")?;
+            // A terminal that no overlay names, and a mark that shows that the upload took effect.
+            let session = bed.uploaded(&map(&[("WHOSEENV_MARK", &mark), ("TERM", "whoseenv-uploaded")]))?;
+            let seen = bed.run(Way::Session(&session))?;
+            trail.control(seen.has("WHOSEENV_MARK", &mark), "the upload took no effect")?;
+            seen
+        }
+        _ => plain.clone()?,
+    };
+    laid(trail, "the session's shell", &shell, expected);
+    let tool = match bed.model {
+        Some(_) => {
+            let session = bed.session()?;
+            let seen = bed.run(Way::Tool(&session))?;
+            laid(trail, "the model's tool", &seen, overlay_of_tools(dialect));
+            Some(seen)
+        }
+        None => {
+            trail.saw("the model's tool", How::Connects, "not asked: a live host has a model of its own");
+            None
+        }
+    };
+    let pty = bed.run(Way::Pty)?;
+    laid(trail, "a PTY", &pty, overlay_of_ptys(dialect));
+    // A plugin's overlay, which is whatever is left: what the shell has, the tool must have too.
+    if let (Some(tool), Ok(plain)) = (&tool, plain) {
+        let lost: Vec<_> = bed.plugins.iter().filter(|name| tool.block.get(name) != plain.block.get(name)).cloned().collect();
+        trail.holds(lost.is_empty(), || {
+            format!("laid over the session's shell by a plugin, and not over the model's tool: {}", listed(&lost))
+        });
+    }
+    Ok(())
+}
+
+fn laid(trail: &mut Trail, what: &str, seen: &Seen, overlay: Overlay) {
+    let shown = |name: &str| seen.block.text(name).map_or(format!("{name} is not set"), |value| format!("{name}={value}"));
+    // What OpenCode itself lays over names nothing of anybody's.
+    let texts: Vec<_> = overlay.iter().map(|(name, value)| if value.is_some() { shown(name) } else { (*name).to_owned() }).collect();
+    let more = OVERLAY.iter().filter(|name| overlay.iter().all(|(known, _)| known != *name) && seen.get(name).is_some());
+    let more: Vec<_> = more.filter(|name| name.starts_with("OPENCODE") || name.contains("AGENT")).copied().collect();
+    let more = if more.is_empty() { String::new() } else { format!(", also {}", more.join(" ")) };
+    trail.shell(seen, format!("{what}: {}{more}", texts.join(" ")));
+    for (name, value) in overlay {
+        let found = seen.block.text(name);
+        trail.holds(found.is_some() && (value.is_none() || found == *value), || format!("{what}: {}", shown(name)));
+    }
+}
+
+/// O10: a PTY, and a command that names no session.
+pub fn without_session(bed: &mut Bed, support: &Support, trail: &mut Trail) -> Result<(), Stop> {
+    let mark = nonce("pty")?;
+    let session = match support {
+        Support::Yes(_) => bed.uploaded(&map(&[("WHOSEENV_MARK", &mark)]))?,
+        _ => bed.session()?,
+    };
+    if let Support::Yes(_) = support {
+        let own = bed.run(Way::Session(&session))?;
+        trail.control(own.has("WHOSEENV_MARK", &mark), "the session's own shell does not see its upload")?;
+        let fresh = bed.session()?;
+        let plain = bed.run(Way::Session(&fresh))?;
+        trail.control(bed.deviations(&plain).is_empty(), "a session without an upload has not the daemon's environment")?;
+    }
+    let mut ways = vec![("a PTY", Way::Pty)];
+    match bed.dialect() {
+        Dialect::V2 => ways.push(("/api/shell without a session", Way::Bare(None))),
+        Dialect::V1 => trail.saw("/api/shell", How::Connects, "1.x has no such path; a PTY alone was asked"),
+    }
+    for (what, way) in ways {
+        let seen = bed.run(way)?;
+        let deviations = bed.deviations(&seen);
+        trail.shell(&seen, format!("{what}: {} of the daemon's values are not there as they are", deviations.len()));
+        trail.holds(!seen.has("WHOSEENV_MARK", &mark), || format!("{what} has the session's upload"));
+        trail.holds(deviations.is_empty(), || format!("{what}: {}", deviations.join(", ")));
+    }
+    Ok(())
+}
+
+/// What is added to a request: in words, headers, query, fields of the body.
+type Part<'p> = (&'static str, &'p [(&'p str, String)], &'p str, &'p Value);
+
+/// O13: fields of a request that might be taken for an environment.
+pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+    let session = bed.session()?;
+    let plain = bed.run(Way::Session(&session))?;
+    trail.control(bed.deviations(&plain).is_empty(), "a run without these fields has not the daemon's environment")?;
+    let mark = nonce("request")?;
+    let variables = json!({"WHOSEENV_REQUEST": mark, "DISPLAY": mark});
+    let text = variables.to_string();
+    let headers: Vec<(&str, String)> = vec![
+        ("x-opencode-environment", text.clone()),
+        ("x-opencode-env", text.clone()),
+        ("x-opencode-variables", text.clone()),
+        ("x-opencode-session-environment", text.clone()),
+        ("x-environment", text.clone()),
+        ("x-env", format!("WHOSEENV_REQUEST={mark}")),
+        ("env", format!("WHOSEENV_REQUEST={mark}")),
+        ("environment", text),
+        ("display", mark.clone()),
+        ("x-display", mark.clone()),
+        ("x-opencode-display", mark.clone()),
+        ("whoseenv-request", mark.clone()),
+    ];
+    let query = ["env%5BWHOSEENV_REQUEST%5D", "environment%5BWHOSEENV_REQUEST%5D", "variables%5BWHOSEENV_REQUEST%5D", "WHOSEENV_REQUEST"];
+    let query = query.map(|name| format!("{name}={mark}")).join("&");
+    let fields = json!({"env": variables, "environment": variables, "variables": variables, "metadata": {"env": variables}});
+    let parts: [Part<'_>; 3] = [
+        ("twelve headers", &headers, "", &Value::Null),
+        ("four query fields", &[], &query, &Value::Null),
+        ("four body fields", &[], "", &fields),
+    ];
+    for (what, headers, query, fields) in parts {
+        let running = bed.start_with(&session, headers, query, fields)?;
+        match bed.finish(running) {
+            Ok(seen) => {
+                let changed = differing(&plain, &seen);
+                trail.shell(&seen, format!("with {what}: {} values differ from the run without them", changed.len()));
+                trail.holds(changed.is_empty(), || format!("{what} changed {}", listed(&changed)));
+            }
+            // A request that is refused changes nothing.
+            Err(Stop::Failed(why)) if why.contains(": 400") || why.contains(": 422") => {
+                trail.saw(what, How::Connects, format!("refused as a whole: {why}"));
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok(())
+}
+
+/// Names whose value, or whose being there, is not the same in both.
+fn differing(a: &Seen, b: &Seen) -> Vec<String> {
+    let mut names: Vec<String> = a.names().into_iter().chain(b.names()).filter(|name| a.block.get(name) != b.block.get(name)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
