@@ -7,7 +7,8 @@
 use std::io;
 use std::ops::Range;
 
-use super::program::{ReadAt, Sections, u32_at, u64_at};
+use super::elf::Sections;
+use super::read::{ReadAt, u32_at, u64_at};
 
 const TRAILER: &[u8] = b"\n---- Bun! ----\n";
 const OFFSETS: u64 = 32;
@@ -18,7 +19,7 @@ const TABLE: u64 = 65_536 * 52;
 
 /// What a Bun program carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Payload {
+pub struct Payload {
     /// The `--user-agent=` among the arguments compiled in.
     pub user_agent: Option<String>,
     /// Where the sources of its JavaScript modules are in the file, the one that starts first.
@@ -26,7 +27,7 @@ pub(super) struct Payload {
 }
 
 /// The payload of a Bun program; none for any other file.
-pub(super) fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payload>> {
+pub fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payload>> {
     let end = sections.bun.as_ref().map_or(file.length(), |bun| bun.end);
     let start = end.saturating_sub(TAIL);
     let tail = file.part(start..end)?;
@@ -97,7 +98,7 @@ fn scripts(file: &dyn ReadAt, base: u64, bytes: u64, rows: &[u8], stride: usize,
 
 /// A Bun payload with these JavaScript modules, the first one being the entry, for tests.
 #[cfg(test)]
-pub(super) fn made_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
+pub(crate) fn made_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut table = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -127,7 +128,7 @@ pub(super) fn made_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::{made_elf, sections};
+    use super::super::elf::{made_elf, sections};
     use super::*;
 
     fn read(file: &Vec<u8>) -> Option<Payload> {
