@@ -2,13 +2,23 @@
 //!
 //! | file | matter |
 //! |---|---|
-//! | `read` | parts of a file, with `pread` |
-//! | `elf`, `bun` | ELF headers and sections; the payload of a Bun program |
+//! | `read`, `regions` | parts of a file, with `pread`; the parts that are code |
+//! | `elf`, `bun`, `payload` | headers and sections; the payload of a Bun program; what else a program may carry |
 //! | `product` | which product it is, and the version that it carries |
-//! | `scan` | fixed strings, counted as grep counts them, and SHA-256 |
+//! | `pattern`, `scan` | fixed strings, counted as grep counts them, and SHA-256 |
+//! | `fingerprints`, `identify` | the table of what strings prove, and the verdict by it |
+//! | `migrations` | the changes of a database schema that it knows |
+//!
+//! To add a fingerprint: a row in `fingerprints.toml`, counted on the real programs.
 
 pub mod bun;
 pub mod elf;
+pub mod fingerprints;
+pub mod identify;
+pub mod migrations;
+pub mod pattern;
+pub mod payload;
 pub mod product;
 pub mod read;
+pub mod regions;
 pub mod scan;

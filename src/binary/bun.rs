@@ -24,9 +24,14 @@ pub struct Payload {
     pub user_agent: Option<String>,
     /// Where the sources of its JavaScript modules are in the file, the one that starts first.
     pub scripts: Vec<Range<u64>>,
+    /// Where the payload is; the trailer alone, where it does not say how long the payload is.
+    pub range: Range<u64>,
 }
 
 /// The payload of a Bun program; none for any other file.
+///
+/// # Errors
+/// What the system says.
 pub fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payload>> {
     let end = sections.bun.as_ref().map_or(file.length(), |bun| bun.end);
     let start = end.saturating_sub(TAIL);
@@ -36,8 +41,11 @@ pub fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payl
     if tail.len() - at - TRAILER.len() > 8 {
         return Ok(None);
     }
-    let scripts = modules(file, start + at as u64, &tail[..at])?.unwrap_or_default();
-    Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts }))
+    let trailer = start + at as u64;
+    let base = base(trailer, &tail[..at]);
+    let scripts = base.map(|base| modules(file, base, trailer, &tail[..at])).transpose()?.flatten().unwrap_or_default();
+    let range = base.unwrap_or(trailer)..trailer + TRAILER.len() as u64;
+    Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts, range }))
 }
 
 fn user_agent(tail: &[u8]) -> Option<String> {
@@ -47,11 +55,16 @@ fn user_agent(tail: &[u8]) -> Option<String> {
     String::from_utf8(value[..length].to_vec()).ok()
 }
 
-fn modules(file: &dyn ReadAt, trailer: u64, tail: &[u8]) -> io::Result<Option<Vec<Range<u64>>>> {
+/// Where the payload starts, by the length that it states.
+fn base(trailer: u64, tail: &[u8]) -> Option<u64> {
+    let offsets = &tail[tail.len().checked_sub(OFFSETS as usize)?..];
+    (trailer - OFFSETS).checked_sub(u64_at(offsets, 0))
+}
+
+fn modules(file: &dyn ReadAt, base: u64, trailer: u64, tail: &[u8]) -> io::Result<Option<Vec<Range<u64>>>> {
     let Some(offsets) = tail.len().checked_sub(OFFSETS as usize).map(|at| &tail[at..]) else { return Ok(None) };
-    let bytes = u64_at(offsets, 0);
+    let bytes = trailer - OFFSETS - base;
     let (table, length, entry) = (u64::from(u32_at(offsets, 8)), u64::from(u32_at(offsets, 12)), u32_at(offsets, 16) as usize);
-    let Some(base) = (trailer - OFFSETS).checked_sub(bytes) else { return Ok(None) };
     if length == 0 || length > TABLE || table + length > bytes {
         return Ok(None);
     }

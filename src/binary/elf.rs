@@ -66,6 +66,8 @@ const SMALL: u64 = 4096;
 const HEADER: u64 = 64;
 const ENTRY: usize = 64;
 const SEGMENT: usize = 56;
+/// Type of a segment of notes.
+const NOTE: u32 = 4;
 
 /// The header of a 64-bit little-endian ELF file.
 fn header(file: &dyn ReadAt) -> io::Result<Option<Vec<u8>>> {
@@ -142,7 +144,6 @@ pub fn facts(file: &dyn ReadAt) -> io::Result<Option<Facts>> {
 
 fn segments(file: &dyn ReadAt, header: &[u8], facts: &mut Facts) -> io::Result<()> {
     const INTERPRETER: u32 = 3;
-    const NOTE: u32 = 4;
     let (start, size, count) = (u64_at(header, 0x20), u16_at(header, 0x36), u64::from(u16_at(header, 0x38)));
     let end = start.checked_add(count * SEGMENT as u64).filter(|end| *end <= file.length());
     let (true, true, Some(end)) = (usize::from(size) == SEGMENT || count == 0, count <= SEGMENTS, end) else {
@@ -167,6 +168,27 @@ fn segments(file: &dyn ReadAt, header: &[u8], facts: &mut Facts) -> io::Result<(
         }
     }
     Ok(())
+}
+
+/// Every note segment that lies in the file, with the start of its first note's name.
+///
+/// # Errors
+/// What the system says.
+pub fn notes(file: &dyn ReadAt) -> io::Result<Vec<(Range<u64>, Vec<u8>)>> {
+    let Some(header) = header(file)? else { return Ok(Vec::new()) };
+    let (start, size, count) = (u64_at(&header, 0x20), u16_at(&header, 0x36), u64::from(u16_at(&header, 0x38)));
+    let end = start.checked_add(count * SEGMENT as u64).filter(|end| *end <= file.length());
+    let (true, true, Some(end)) = (usize::from(size) == SEGMENT, count <= SEGMENTS, end) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for segment in file.part(start..end)?.chunks_exact(SEGMENT) {
+        let (offset, bytes) = (u64_at(segment, 8), u64_at(segment, 32));
+        if u32_at(segment, 0) == NOTE
+            && let Some(end) = offset.checked_add(bytes).filter(|end| *end <= file.length())
+        {
+            found.push((offset..end, file.part(offset + 12..(offset + 12 + 32).min(end))?));
+        }
+    }
+    Ok(found)
 }
 
 /// The note of type 3 and name `GNU`, as linkers write it.
