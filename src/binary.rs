@@ -7,15 +7,19 @@
 //! | `product` | which product it is, and the version that it carries |
 //! | `pattern`, `scan` | fixed strings, counted as grep counts them, and SHA-256 |
 //! | `fingerprints`, `identify` | the table of what strings prove, and the verdict by it |
+//! | `ops` | the REST operations that a bundle registers, and an OpenAPI document against them |
+//! | `delta` | what came and went between two programs |
 //! | `migrations` | the changes of a database schema that it knows |
 //!
 //! To add a fingerprint: a row in `fingerprints.toml`, counted on the real programs.
 
 pub mod bun;
+pub mod delta;
 pub mod elf;
 pub mod fingerprints;
 pub mod identify;
 pub mod migrations;
+pub mod ops;
 pub mod pattern;
 pub mod payload;
 pub mod product;

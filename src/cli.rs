@@ -3,6 +3,7 @@
 //! To add a command: a file here with `Args`, `run` and `page`, a row in [`Command`], and a row in
 //! [`schema::OUTPUTS`] if it prints JSON.
 
+mod binary;
 mod completions;
 mod diff;
 mod doctor;
@@ -47,6 +48,8 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Owner(owner::Args),
+    #[command(subcommand)]
+    Binary(binary::Binary),
     Snapshot(snapshot::Args),
     Man(man::Args),
     Completions(completions::Args),
@@ -199,6 +202,7 @@ fn dispatch() -> Exit {
         Command::Show(args) => show::run(args, &global),
         Command::Diff(args) => diff::run(args, &global),
         Command::Owner(args) => owner::run(args, &global),
+        Command::Binary(which) => binary::run(which, &global),
         Command::Snapshot(args) => snapshot::run(args, &global),
         Command::Man(args) => man::run(&args, &global),
         Command::Completions(args) => completions::run(&args, &global),

@@ -48,19 +48,28 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     command.build();
     let mut pages = vec![("whoseenv.1".to_owned(), main_page(&command)?)];
     for sub in command.get_subcommands() {
-        let name = format!("whoseenv-{}", sub.get_name());
-        let page = sub.clone().display_name(name.clone()).bin_name(format!("whoseenv {}", sub.get_name()));
-        let mut text = Vec::new();
-        let mut more = Roff::new();
-        let common = [(Exit::Usage, Exit::Usage.text()), (Exit::Bug, Exit::Bug.text()), (Exit::Io, Exit::Io.text())];
-        let mut codes: Vec<(Exit, &str)> = Exit::of_command(sub.get_name()).iter().copied().chain(common).collect();
-        codes.sort_by_key(|(exit, _)| exit.code());
-        terms(&mut more, "EXIT STATUS", codes.iter().map(|(exit, text)| (exit.code().to_string(), *text)));
-        Man::new(page).title(name.to_uppercase()).section("1").manual("whoseenv").source(source()).render(&mut text)?;
-        more.to_writer(&mut text)?;
-        pages.push((format!("{name}.1"), text));
+        below(sub, &[], &mut pages)?;
     }
     Ok(pages)
+}
+
+/// The page of a command, and those of its own commands.
+fn below(command: &clap::Command, above: &[&str], pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+    let words: Vec<&str> = above.iter().copied().chain([command.get_name()]).collect();
+    let name = format!("whoseenv-{}", words.join("-"));
+    let page = command.clone().display_name(name.clone()).bin_name(format!("whoseenv {}", words.join(" ")));
+    let mut text = Vec::new();
+    Man::new(page).title(name.to_uppercase()).section("1").manual("whoseenv").source(source()).render(&mut text)?;
+    if !command.has_subcommands() {
+        let mut more = Roff::new();
+        let common = [(Exit::Usage, Exit::Usage.text()), (Exit::Bug, Exit::Bug.text()), (Exit::Io, Exit::Io.text())];
+        let mut codes: Vec<(Exit, &str)> = Exit::of_command(&words.join("-")).iter().copied().chain(common).collect();
+        codes.sort_by_key(|(exit, _)| exit.code());
+        terms(&mut more, "EXIT STATUS", codes.iter().map(|(exit, text)| (exit.code().to_string(), *text)));
+        more.to_writer(&mut text)?;
+    }
+    pages.push((format!("{name}.1"), text));
+    command.get_subcommands().filter(|sub| sub.get_name() != "help").try_for_each(|sub| below(sub, &words, pages))
 }
 
 fn source() -> String {
@@ -93,6 +102,7 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     let environment = [
         ("NO_COLOR", "If set and not empty: no colour."),
         ("WHOSEENV_WIDTH", "Columns to wrap to, in place of the terminal's."),
+        ("WHOSEENV_SERVER_PASSWORD", "Password of the server that binary ops --against URL asks."),
         (
             "WHOSEENV_FINGERPRINT_KEY",
             "Key of the fingerprints of masked values. Without it every report has a key of its own, so that fingerprints of two reports tell nothing of each other.",
@@ -103,6 +113,10 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
         (
             "$XDG_CONFIG_HOME/whoseenv/variables.toml",
             "Variables of your own, merged by name into the built-in catalogue. Not read under --from.",
+        ),
+        (
+            "$XDG_CONFIG_HOME/whoseenv/fingerprints.toml",
+            "What strings in a program prove: products, generations and features of your own, merged by id. Not read under --from.",
         ),
         ("$XDG_CONFIG_HOME/whoseenv/agents.toml", "Agents of your own, told by signature, merged by id. Not read under --from."),
     ];

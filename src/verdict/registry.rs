@@ -182,6 +182,10 @@ registry! {
         LINGER_OFF = "login.linger_off", Warning, "The daemon runs in the user manager and lingering is off: it ends with the last login.";
         /// The pane is older than the session layer.
         TMUX_PANE_STALE = "multiplexer.pane_stale", Warning, "The tmux client attached now comes from another login than this pane was born in: the pane's shell still has the old values.";
+        /// A version string and the code are of two generations.
+        BINARY_VERSION_DISAGREES = "binary.version_disagrees", Warning, "The version that a program carries is of another generation than its code.";
+        /// A program that does not know the database's schema.
+        BINARY_OLDER_THAN_DATABASE = "binary.older_than_database", Error, "A program lacks changes that were made to the database that it would open: it fails there, or damages it.";
         /// The snapshot was changed.
         SNAPSHOT_ALTERED = "snapshot.altered", Error, "A fact in the snapshot is not the one that was captured; it is not used.";
         /// The snapshot has a hole.
