@@ -117,14 +117,15 @@ pub fn identify(file: &dyn ReadAt, table: &Table) -> io::Result<Identified> {
         }
     };
     let evidence = |strings: &Strings| strings.every().filter_map(|string| seen.get(string).cloned()).collect::<Vec<_>>();
-    let generation = table.generations.iter().find(|row| row.product == id && row.strings.fit(|string| there(&seen, string)));
+    // A client's own program tells nothing of the daemon.
+    let generation = table.generations.iter().find(|row| !client && row.product == id && row.strings.fit(|string| there(&seen, string)));
     let features = table.features.iter().filter(|row| row.product == id).map(|row| Feature {
         id: row.id.clone(),
         title: row.title.clone(),
         present: row.strings.fit(|string| there(&seen, string)),
         evidence: evidence(&row.strings),
     });
-    let by_version = version.as_ref().and_then(|version| table.by_version(&id, version));
+    let by_version = version.as_ref().filter(|_| !client).and_then(|version| table.by_version(&id, version));
     Ok(Identified {
         client,
         generation: generation.map(|row| row.id.clone()),

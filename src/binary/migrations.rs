@@ -36,7 +36,7 @@ pub fn names_in(text: &[u8], names: &mut BTreeSet<String>) {
         if rest.len() <= DIGITS || !rest[..DIGITS].iter().all(u8::is_ascii_digit) || rest[DIGITS] != b'_' {
             continue;
         }
-        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-')).count();
         if rest.get(length) == Some(&quote)
             && length > DIGITS + 1
             && let Ok(name) = std::str::from_utf8(&rest[..length])
@@ -58,10 +58,10 @@ mod tests {
 
     #[test]
     fn names_stand_between_quotes() {
-        let text = br#"{id:"20260716020354_kv",up(){}},{name:'20260622202450_simplify_session_input'} 20260101000000_bare "20260101000000_cut"#;
+        let text = br#"{id:"20260716020354_kv",up(){}},{name:'20260706223930_add-session-fork'} 20260101000000_bare "20260101000000_cut"#;
         let mut names = BTreeSet::new();
         names_in(text, &mut names);
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["20260622202450_simplify_session_input", "20260716020354_kv"]);
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["20260706223930_add-session-fork", "20260716020354_kv"]);
     }
 
     #[test]
