@@ -52,6 +52,15 @@ impl Program {
         Ok(Program { length: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()), file })
     }
 
+    /// Device and inode, which tell whether two programs are one file.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn inode(&self) -> io::Result<(u64, u64)> {
+        let meta = self.file.metadata()?;
+        Ok((meta.dev(), meta.ino()))
+    }
+
     /// What happened to the file since it was opened, in words; none where length and time of change are as they were.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::read::ReadAt;
 
 /// A core takes so much at once.
-const UNIT: u64 = if cfg!(test) { 4 << 10 } else { 8 << 20 };
+const UNIT: u64 = if cfg!(test) { 4 << 10 } else { 2 << 20 };
 /// So much is read at once: it stays in the core's own cache until it has been searched.
 const BLOCK: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 /// With the hash: blocks that one thread has read and the other has not yet hashed.

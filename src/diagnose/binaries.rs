@@ -1,7 +1,9 @@
 //! What a program file contains: which file is meant, and one report a question.
 
 pub mod comparison;
+pub mod database;
 pub mod identity;
+pub mod inventory;
 
 pub mod operations;
 pub mod strings;
