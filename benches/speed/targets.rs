@@ -11,6 +11,9 @@ pub struct Targets {
     pub memory: Vec<Memory>,
     pub growth: Vec<Growth>,
     pub size: Size,
+    /// Judged by the bench of that name.
+    #[allow(dead_code)]
+    binary: toml::Table,
 }
 
 #[derive(Deserialize)]

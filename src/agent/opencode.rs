@@ -259,10 +259,10 @@ fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, 
 mod tests {
     use super::super::discover;
     use super::super::made::{Made, Process, opencode_preview, opencode_v1, opencode_v2};
+    use super::*;
     use crate::binary::bun::{made_payload, payload};
     use crate::binary::elf::{made_elf, sections};
     use crate::binary::product;
-    use super::*;
 
     fn argv(words: &[&str]) -> Vec<Raw> {
         words.iter().map(|word| Raw::from(*word)).collect()

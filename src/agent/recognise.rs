@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::catalog::{Catalog, Subject};
 use super::{Generation, KnownBy, Listener, Mode, Role, opencode, zeroclaw};
+use crate::binary::bun;
 use crate::binary::elf::sections;
 use crate::binary::product::{self, Product};
 use crate::binary::read::{Program, ReadAt};
-use crate::binary::bun;
 use crate::host::{Exe, Fact, Host, Pid, Proc, ProgramKey, Raw, Stat, Unknown, View};
 
 /// What a process is by its program and arguments.

@@ -267,7 +267,6 @@ pub(crate) fn made_elf(sections: &[(&str, &[u8])]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-
     #[test]
     fn sections_are_found_by_name() {
         let file = made_elf(&[(".text", b"code"), (".bun", b"payload"), (".rodata", b"constants")]);

@@ -7,8 +7,8 @@
 //!
 //! The name of the operation in the host's contract stands in an annotation behind the call, where it is another one.
 
-mod expression;
 pub mod contract;
+mod expression;
 
 use std::io;
 use std::ops::Range;

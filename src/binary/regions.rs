@@ -41,8 +41,8 @@ impl<'f> Regions<'f> {
                 bundle.scripts.dedup();
                 Regions::new(file, bundle.scripts)
             }
-            (None, Some(constants)) => Regions::new(file, [constants]),
-            (None, None) => Regions::new(file, [0..file.length()]),
+            (None, Some(constants)) => Regions::new(file, std::iter::once(constants)),
+            (None, None) => Regions::new(file, std::iter::once(0..file.length())),
         })
     }
 

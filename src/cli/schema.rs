@@ -46,8 +46,7 @@ pub fn run(args: &Args, global: &Global) -> Exit {
         }
         None => {
             let names: Vec<_> = OUTPUTS.iter().map(|(name, _)| *name).collect();
-            let problem =
-                Problem::new(Exit::Usage, format!("no schema for {command:?}")).hint(format!("One of: {}", names.join(", ")));
+            let problem = Problem::new(Exit::Usage, format!("no schema for {command:?}")).hint(format!("One of: {}", names.join(", ")));
             printer.problem("schema", None, &problem)
         }
     }

@@ -6,6 +6,7 @@ pub mod identity;
 pub mod inventory;
 
 pub mod operations;
+mod places;
 pub mod strings;
 
 use std::ffi::{OsStr, OsString};

@@ -333,7 +333,8 @@ impl<'t> Source<'t> {
     pub(super) fn bare_calls(&self) -> Vec<Bare<'t>> {
         let mut calls = Vec::new();
         for found in memchr::memmem::find_iter(self.text, b"\",\"/") {
-            let length = self.text[..found].iter().rev().take(128).take_while(|byte| is_word(**byte) || matches!(**byte, b'.' | b'-')).count();
+            let length =
+                self.text[..found].iter().rev().take(128).take_while(|byte| is_word(**byte) || matches!(**byte, b'.' | b'-')).count();
             let Some(open) = (found - length).checked_sub(2) else { continue };
             if &self.text[open..open + 2] != b"(\"" {
                 continue;

@@ -58,7 +58,8 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     }
     if verbose && !delta.strings.is_empty() {
         page.heading("Strings of the table");
-        let rows = delta.strings.iter().map(|one| vec![Text::plain(&one.string), Text::plain(one.a.to_string()), Text::plain(one.b.to_string())]);
+        let rows =
+            delta.strings.iter().map(|one| vec![Text::plain(&one.string), Text::plain(one.a.to_string()), Text::plain(one.b.to_string())]);
         page.table(2, vec!["STRING", "IN A", "IN B"], rows.collect());
     }
     page.gap();
@@ -86,7 +87,8 @@ fn sides(
 ) -> Vec<(bool, String)> {
     let (all_went, all_came) = (went.len(), came.len());
     let more = |present: bool, all: usize| {
-        (all > shown).then(|| (present, format!("… and {} more that {}; -v lists them", all - shown, if present { "came" } else { "went" })))
+        (all > shown)
+            .then(|| (present, format!("… and {} more that {}; -v lists them", all - shown, if present { "came" } else { "went" })))
     };
     let went = went.take(shown).chain(more(false, all_went));
     went.chain(came.take(shown).chain(more(true, all_came))).collect()

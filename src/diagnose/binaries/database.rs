@@ -80,7 +80,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("opencode.db");
         let host = Connection::open(&path).unwrap();
-        host.execute_batch("CREATE TABLE migration (id TEXT, time_completed INTEGER); INSERT INTO migration VALUES ('2_b', 1), ('1_a', 1)").unwrap();
+        host.execute_batch("CREATE TABLE migration (id TEXT, time_completed INTEGER); INSERT INTO migration VALUES ('2_b', 1), ('1_a', 1)")
+            .unwrap();
         drop(host);
         assert_eq!(read(&path).unwrap().migrations, ["1_a", "2_b"]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

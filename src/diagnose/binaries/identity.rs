@@ -34,7 +34,9 @@ pub fn examine(host: &Host, opened: &Opened) -> Result<Report<Data>, Problem> {
     match (&identified.product, &identified.generation) {
         (None, _) => {
             report.undetermined = true;
-            report.notes.push("it is no product of the table; add one in fingerprints.toml, or count strings: whoseenv binary scan".to_owned());
+            report
+                .notes
+                .push("it is no product of the table; add one in fingerprints.toml, or count strings: whoseenv binary scan".to_owned());
         }
         (Some(_), None) if !identified.client => {
             report.undetermined = true;

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::places::{Account, candidates, databases_of};
 use super::{database, identity, shown};
 use crate::agent::{self, AgentProcess, Role};
 use crate::binary::identify::Identified;
 use crate::binary::migrations::lacking;
 use crate::binary::product::{OPENCODE, ZEROCLAW};
 use crate::binary::read::Program;
-use crate::host::{Environ, Fact, FileKind, Host, Pid, Raw, Unknown, View};
+use crate::host::{Environ, Fact, Host, Pid, Raw, Unknown, View};
 use crate::verdict::registry::BINARY_OLDER_THAN_DATABASE;
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -149,23 +150,6 @@ pub struct Inventory {
     pub databases: Vec<Raw>,
 }
 
-/// Whose files are looked for.
-struct Account<'e> {
-    environ: &'e Environ,
-    view: View,
-}
-
-impl Account<'_> {
-    fn home(&self) -> Option<&[u8]> {
-        self.environ.bytes("HOME").filter(|home| home.starts_with(b"/"))
-    }
-
-    fn data(&self) -> Option<Vec<u8>> {
-        let xdg = self.environ.bytes("XDG_DATA_HOME").filter(|dir| dir.starts_with(b"/")).map(<[u8]>::to_vec);
-        Some([&xdg.or_else(|| Some([self.home()?, b"/.local/share"].concat()))?[..], b"/opencode"].concat())
-    }
-}
-
 /// Finds the programs: those that run, and those where this terminal and the daemons' users would start them from.
 ///
 /// # Errors
@@ -257,58 +241,6 @@ fn row(path: &str, identified: &Identified) -> Binary {
     }
 }
 
-/// Where programs of this account may be, each with how it is found there.
-fn candidates(host: &Host, account: &Account<'_>) -> Vec<(Vec<u8>, &'static str)> {
-    const NAMES: [&[u8]; 4] = [b"opencode", b"opencode2", b"zeroclaw", b"zerocode"];
-    let view = account.view;
-    let path = account.environ.bytes("PATH").unwrap_or_default();
-    let dirs: Vec<&[u8]> = path.split(|byte| *byte == b':').filter(|dir| dir.starts_with(b"/")).collect();
-    let mut found: Vec<(Vec<u8>, &'static str)> = Vec::new();
-    let join = |dir: &[u8], name: &[u8]| [dir, b"/", name].concat();
-    for dir in &dirs {
-        found.extend(NAMES.iter().map(|name| (join(dir, name), "path")));
-    }
-    let mut homes: Vec<Vec<u8>> = Vec::new();
-    if let Some(home) = account.home() {
-        for below in [&b".opencode/bin"[..], b".cargo/bin", b".local/bin"] {
-            found.extend(NAMES.iter().map(|name| (join(&join(home, below), name), "home")));
-        }
-        homes.push(join(home, b".npm-global/lib/node_modules"));
-    }
-    // npm's global folder lies beside the directory of its programs.
-    homes.extend(dirs.iter().filter_map(|dir| Some([dir.strip_suffix(b"/bin")?, b"/lib/node_modules"].concat())));
-    homes.extend([&b"/usr/local/lib/node_modules"[..], b"/usr/lib/node_modules"].map(<[u8]>::to_vec));
-    homes.sort_unstable();
-    homes.dedup();
-    for modules in homes {
-        let nested = join(&modules, b"opencode-ai/node_modules");
-        for dir in [modules, nested] {
-            let packages = |dir: &[u8], start: &[u8]| {
-                let names = host.listing(view, dir).unwrap_or_default();
-                names.into_iter().filter(|name| name.as_bytes().starts_with(start)).map(|name| join(dir, name.as_bytes())).collect::<Vec<_>>()
-            };
-            for package in packages(&dir, b"opencode").into_iter().chain(packages(&join(&dir, b"@opencode-ai"), b"cli")) {
-                found.extend(NAMES[..2].iter().map(|name| (join(&join(&package, b"bin"), name), "npm")));
-            }
-        }
-    }
-    found.retain(|(path, _)| matches!(host.path(view, path), Ok(fact) if fact.kind == FileKind::File));
-    found
-}
-
-/// The databases of OpenCode that this account has.
-fn databases_of(host: &Host, account: &Account<'_>) -> Vec<Vec<u8>> {
-    // A database that only another namespace sees has no path here.
-    if account.view.mount.is_some() {
-        return Vec::new();
-    }
-    let Some(dir) = account.data() else { return Vec::new() };
-    let names = host.listing(account.view, &dir).unwrap_or_default();
-    let is_one = |name: &Raw| name.as_bytes().starts_with(b"opencode") && name.as_bytes().ends_with(b".db");
-    let named = account.environ.bytes("OPENCODE_DB").filter(|path| path.starts_with(b"/")).map(<[u8]>::to_vec);
-    names.into_iter().filter(is_one).map(|name| [&dir[..], b"/", name.as_bytes()].concat()).chain(named).collect()
-}
-
 /// The name of the database that a program would open in its user's directory, where nothing in the environment says another.
 ///
 /// A channel that is not released has its own: next-16350 opens `opencode-next.db` (seen), 1.18.34 `opencode.db` (seen).
@@ -354,10 +286,14 @@ fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) 
         "{} {version} lacks {count} of the changes that were made to {}, the first of them {first}: a newer version made them",
         binary.product, database.path
     );
-    let saw = |source: &str, detail: String| Evidence { source: source.to_owned(), how: How::Passive, at: host.machine().taken_at(), detail };
+    let saw =
+        |source: &str, detail: String| Evidence { source: source.to_owned(), how: How::Passive, at: host.machine().taken_at(), detail };
     let last = |names: &[String]| names.iter().max().cloned().unwrap_or_default();
     let evidence = [
-        saw(&binary.path, format!("its code knows {} changes, the last {}", binary.migrations, binary.last_migration.clone().unwrap_or_default())),
+        saw(
+            &binary.path,
+            format!("its code knows {} changes, the last {}", binary.migrations, binary.last_migration.clone().unwrap_or_default()),
+        ),
         saw(
             &format!("{}, table migration", database.path),
             format!("{} changes were made, the last {}", database.migrations.len(), last(&database.migrations)),

@@ -104,7 +104,8 @@ fn a_made_up_bundle_yields_exactly_what_it_registers() {
     let dir = tempfile::tempdir().unwrap();
     let id = format!("zoo{}", std::process::id());
     let first = format!(r#"import{{x}}from"y";var k=q.get("{id}.list","/{id}/animals",{{}});this.get("a.b",c)"#);
-    let second = format!("let w=\"/{id}/cage\",M={{open:`${{w}}/:cageID/open`}};q.post(\"{id}.open\",M.open,{{}}),q.delete(\"{id}.remove\",w,{{}})");
+    let second =
+        format!("let w=\"/{id}/cage\",M={{open:`${{w}}/:cageID/open`}};q.post(\"{id}.open\",M.open,{{}}),q.delete(\"{id}.remove\",w,{{}})");
     let file = write(dir.path(), "zoo", &bundle("--", &[&first, &second]));
     let found = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
     let rows: Vec<Value> =
@@ -133,7 +134,10 @@ fn a_contract_in_a_file_tells_missing_extra_and_changed_and_the_code_is_one() {
     let ran = run(&["binary", "ops", file.to_str().unwrap(), "--against", contract.to_str().unwrap(), "--json"]);
     let against = &ran.json()["data"]["against"];
     assert_eq!(ran.code, 1);
-    assert_eq!((&against["same"], &against["missing"][0]["id"], &against["extra"][0]["id"]), (&json!(1), &json!("zoo.add"), &json!("zoo.extra")));
+    assert_eq!(
+        (&against["same"], &against["missing"][0]["id"], &against["extra"][0]["id"]),
+        (&json!(1), &json!("zoo.add"), &json!("zoo.extra"))
+    );
     assert_eq!(against["changed"][0]["bundle"]["path"], "/new");
     let page = run(&["binary", "ops", file.to_str().unwrap(), "--against", contract.to_str().unwrap()]).stdout;
     assert!(page.contains("1 the same, 1 missing, 1 extra, 1 changed"), "{page}");
@@ -153,7 +157,10 @@ fn nothing_is_asked_that_is_not_on_this_machine() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
-        for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n"] {
+        for answer in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+            "HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n",
+        ] {
             let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
             let mut request = [0; 4096];
             let _ = stream.read(&mut request);

@@ -242,7 +242,9 @@ fn the_hash_is_sha256sums() {
 fn headers_are_those_that_readelf_reads() {
     let program = need!(crate::world::peers::opencode_preview());
     let said = Command::new("readelf").args(["-n", "-l"]).arg(&program).output();
-    let said = String::from_utf8(need!(said.map_err(|_| crate::world::Missing("readelf is not installed (package binutils)".to_owned()))).stdout).unwrap();
+    let said =
+        String::from_utf8(need!(said.map_err(|_| crate::world::Missing("readelf is not installed (package binutils)".to_owned()))).stdout)
+            .unwrap();
     let ours = run(&["binary", "scan", program.to_str().unwrap(), "-e", "x", "--no-hash", "--json"]).json();
     let elf = &ours["data"]["file"]["elf"];
     assert!(said.contains(&format!("Build ID: {}", elf["build_id"].as_str().unwrap())), "{said}");

@@ -108,9 +108,8 @@ fn headers_and_trailers_that_lie_are_told_or_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let whole = bundle("--user-agent=opencode/1.18.34 --", &["process.env.OPENCODE_PID", r#"q.get("zoo.list","/zoo",{})"#]);
     let trailer = whole.len() - 16 - 32;
-    let mut files: Vec<Vec<u8>> = [4096, 4100, whole.len() / 2, trailer, whole.len() - 20, whole.len() - 1, 63, 5, 0]
-        .map(|length| whole[..length].to_vec())
-        .to_vec();
+    let mut files: Vec<Vec<u8>> =
+        [4096, 4100, whole.len() / 2, trailer, whole.len() - 20, whole.len() - 1, 63, 5, 0].map(|length| whole[..length].to_vec()).to_vec();
     // Numbers in the ELF header and in the trailer, each as large as can be.
     for at in [0x20usize, 0x28, trailer, trailer + 8, trailer + 12, trailer + 16] {
         let width = if at < trailer + 8 { 8 } else { 4 };
