@@ -7,6 +7,7 @@
 //! | `product` | which product it is, and the version that it carries |
 //! | `pattern`, `scan` | fixed strings, counted as grep counts them, and SHA-256 |
 //! | `fingerprints`, `identify` | the table of what strings prove, and the verdict by it |
+//! | `lists` | lists of names that a compiled program carries |
 //! | `ops` | the REST operations that a bundle registers, and an OpenAPI document against them |
 //! | `delta` | what came and went between two programs |
 //! | `migrations` | the changes of a database schema that it knows |
@@ -18,6 +19,7 @@ pub mod delta;
 pub mod elf;
 pub mod fingerprints;
 pub mod identify;
+pub mod lists;
 pub mod migrations;
 pub mod ops;
 pub mod pattern;

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use whoseenv::binary::read::ReadAt;
-use whoseenv::binary::{elf, payload};
+use whoseenv::binary::{elf, lists, payload};
 
 fuzz_target!(|bytes: &[u8]| {
     // Most of what begins otherwise is refused at once.
@@ -19,5 +19,6 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(found) = payload::payload(&file).expect("memory can be read") {
         assert!(found.offset + found.bytes <= file.length());
     }
+    let _ = lists::holding(&file, &["PATH"]);
     let _ = elf::facts(&bytes.to_vec());
 });

@@ -30,7 +30,6 @@ pub struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stripped: Option<bool>,
     /// What in the headers the file does not bear out.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
 }
 
@@ -43,6 +42,15 @@ pub struct Section {
     pub kind: u32,
     /// Where it is.
     pub range: Range<u64>,
+    /// Where the loader puts it.
+    pub address: u64,
+}
+
+impl Section {
+    /// Where the loader puts it, from the first byte to behind the last.
+    pub fn addresses(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.range.end - self.range.start)
+    }
 }
 
 /// The sections of an ELF file that are of interest.
@@ -101,7 +109,8 @@ pub fn table(file: &dyn ReadAt) -> io::Result<Option<Vec<Section>>> {
         let kind = u32_at(entry, 4);
         let name = strings.get(u32_at(entry, 0) as usize..).unwrap_or_default();
         let name = name.iter().take(64).copied().take_while(|byte| *byte != 0).collect();
-        Some(Section { name, kind, range: range(entry).filter(|_| kind != NOBITS)? })
+        let address = u64_at(entry, 0x10);
+        Some(Section { name, kind, range: range(entry).filter(|_| kind != NOBITS)?, address })
     };
     Ok(Some(entries.iter().filter_map(section).collect()))
 }
@@ -235,17 +244,24 @@ fn kind(number: u16) -> String {
 /// An ELF file with the given sections, for tests.
 #[cfg(test)]
 pub(crate) fn made_elf(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    made_elf_at(&sections.iter().map(|(name, bytes)| (*name, *bytes, 0)).collect::<Vec<_>>())
+}
+
+/// The same, each section with the address that the loader puts it at.
+#[cfg(test)]
+pub(crate) fn made_elf_at(sections: &[(&str, &[u8], u64)]) -> Vec<u8> {
     let mut file = vec![0; 64];
     file[..6].copy_from_slice(b"\x7fELF\x02\x01");
     let mut names = vec![0u8];
     let mut entries = vec![[0u8; 64]];
-    let names_entry = [(".shstrtab", &[][..])];
-    for (name, bytes) in sections.iter().chain(&names_entry) {
+    let names_entry = [(".shstrtab", &[][..], 0)];
+    for (name, bytes, address) in sections.iter().chain(&names_entry) {
         let mut entry = [0u8; 64];
         entry[..4].copy_from_slice(&(names.len() as u32).to_le_bytes());
         entry[4] = 1;
         names.extend_from_slice(name.as_bytes());
         names.push(0);
+        entry[0x10..0x18].copy_from_slice(&address.to_le_bytes());
         entry[0x18..0x20].copy_from_slice(&(file.len() as u64).to_le_bytes());
         let body = if *name == ".shstrtab" { names.clone() } else { bytes.to_vec() };
         entry[0x20..0x28].copy_from_slice(&(body.len() as u64).to_le_bytes());

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::bun;
 use super::elf;
 use super::fingerprints::{Strings, Table};
+use super::lists::{self, NameList};
 use super::migrations;
 use super::pattern::{Encoding, encoded};
 use super::product;
@@ -77,6 +78,9 @@ pub struct Identified {
     /// Changes of the database schema that it knows, in order of time.
     #[serde(default)]
     pub migrations: Vec<String>,
+    /// Lists of variables that it hands on from its own environment; ZeroClaw alone.
+    #[serde(default)]
+    pub safe_lists: Vec<NameList>,
 }
 
 impl Identified {
@@ -91,6 +95,9 @@ impl Identified {
         (pair.0 != pair.1).then_some(pair)
     }
 }
+
+/// In every list of what a shell gets from ZeroClaw's own environment, as seen on 0.8.7.
+const SAFE: [&str; 3] = ["LC_CTYPE", "PATH", "HOME"];
 
 /// What the program is.
 ///
@@ -126,7 +133,9 @@ pub fn identify(file: &dyn ReadAt, table: &Table) -> io::Result<Identified> {
         evidence: evidence(&row.strings),
     });
     let by_version = version.as_ref().filter(|_| !client).and_then(|version| table.by_version(&id, version));
+    let safe_lists = if id == product::ZEROCLAW && !client { lists::holding(file, &SAFE)? } else { Vec::new() };
     Ok(Identified {
+        safe_lists,
         client,
         generation: generation.map(|row| row.id.clone()),
         generation_title: generation.map(|row| row.title.clone()),

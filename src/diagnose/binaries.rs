@@ -77,7 +77,6 @@ pub struct FileData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<Pid>,
     /// The process runs it, and its name was removed or given to another file.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
 }
 

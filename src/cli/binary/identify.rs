@@ -45,6 +45,9 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     if let (Some(last), count) = (found.migrations.last(), found.migrations.len()) {
         facts.push(("database".to_owned(), Text::plain(format!("knows {count} changes of the schema, the last {last}"))));
     }
+    for list in &found.safe_lists {
+        facts.push(("hands on".to_owned(), Text::plain(list.names.join(" ")).then(Style::Dim, format!(" at {}", list.offset))));
+    }
     page.facts(2, facts);
     let rows = |present: bool| {
         let some = found.features.iter().filter(move |feature| feature.present == present);

@@ -19,7 +19,6 @@ pub struct Data {
     /// Every operation that the bundle registers, in the order of the file.
     pub operations: Vec<Operation>,
     /// Registrations whose path could not be made out.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unresolved: Vec<Unresolved>,
     /// The contract against them, where one was named.
     #[serde(skip_serializing_if = "Option::is_none")]

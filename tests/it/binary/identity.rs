@@ -60,6 +60,10 @@ fn each_real_program_is_what_the_reference_says() {
                 }
             }
             "zeroclaw" => {
+                // Reference, 3: layer 1.
+                let names = json!(["PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "TMPDIR"]);
+                let lists = found["safe_lists"].as_array().unwrap();
+                assert!(lists.iter().any(|list| list["names"] == names), "{lists:?}");
                 for id in ["client_environment", "safe_list", "gate.attach", "gate.retain", "gate.widening", "marker.session"] {
                     assert!(features.contains(&id), "{id}: {features:?}");
                 }

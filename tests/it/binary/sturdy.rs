@@ -88,7 +88,16 @@ fn a_file_that_shrinks_or_changes_while_it_is_read_is_undetermined() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(150));
+        // Open, so that its length is known, and far from read.
+        let open = || {
+            let fds = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+            fds.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|target| target == file)
+        };
+        let until = Instant::now() + Duration::from_secs(30);
+        while !open() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
         if shrinks {
             File::options().write(true).open(&file).unwrap().set_len(1 << 20).unwrap();
         } else {
