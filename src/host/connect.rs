@@ -176,7 +176,7 @@ pub fn get_document(url: &str, password: Option<&str>, remote: bool) -> Fact<Vec
         .http_status_as_error(false)
         .max_redirects(0)
         .proxy(None)
-        .timeout_global(Some(PATIENCE * 5))
+        .timeout_global(Some(PATIENCE * 15))
         .build()
         .into();
     let mut request = agent.get(url);

@@ -36,7 +36,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
 }
 
 /// So many rows of a part are shown, unless -v asks for all.
-const SHOWN: usize = 12;
+const SHOWN: usize = 6;
 
 fn page(report: &Report<Data>, verbose: bool) -> Page {
     let (data, delta) = (&report.data, &report.data.delta);
@@ -44,17 +44,18 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     let mut page = Page::new();
     page.facts(0, vec![("a".to_owned(), program(&data.a)), ("b".to_owned(), program(&data.b))]);
     let features = delta.features.iter().map(|feature| (feature.present, format!("{}: {}", feature.id, feature.title)));
-    part(&mut page, "Features", features.collect(), usize::MAX);
+    part(&mut page, "Features", features.collect());
     let operation = |one: &Named| format!("{} {}  {}", one.method, one.path, one.id);
     let went = delta.operations_went.iter().map(|one| (false, operation(one)));
     let came = delta.operations_came.iter().map(|one| (true, operation(one)));
-    part(&mut page, &format!("Operations ({} in both)", delta.operations_same), sides(went, came, shown), usize::MAX);
+    part(&mut page, &format!("Operations ({} in both)", delta.operations_same), sides(went, came, shown));
     for (heading, went, came) in [
         ("Variables named in the code", &delta.variables_went, &delta.variables_came),
         ("Changes of the database schema", &delta.migrations_went, &delta.migrations_came),
     ] {
         let row = |present| move |name: &String| (present, name.clone());
-        part(&mut page, heading, sides(went.iter().map(row(false)), came.iter().map(row(true)), shown), usize::MAX);
+        let (went, came) = (own_first(went), own_first(came));
+        part(&mut page, heading, sides(went.iter().map(row(false)), came.iter().map(row(true)), shown));
     }
     if verbose && !delta.strings.is_empty() {
         page.heading("Strings of the table");
@@ -70,6 +71,13 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
         page.line(0, Text::styled(Style::Dim, note));
     }
     page
+}
+
+/// The product's own variables before those of the libraries that it is made of.
+fn own_first(names: &[String]) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.sort_by_key(|name| !(name.starts_with("OPENCODE_") || name.starts_with("ZEROCLAW_")));
+    names
 }
 
 fn program(program: &Program) -> Text {
@@ -94,12 +102,12 @@ fn sides(
     went.chain(came.take(shown).chain(more(true, all_came))).collect()
 }
 
-fn part(page: &mut Page, heading: &str, rows: Vec<(bool, String)>, shown: usize) {
+fn part(page: &mut Page, heading: &str, rows: Vec<(bool, String)>) {
     if rows.is_empty() {
         return;
     }
     page.heading(heading);
-    for (present, text) in rows.into_iter().take(shown) {
+    for (present, text) in rows {
         let mark = if present { Text::styled(Style::Good, "+ ") } else { Text::styled(Style::Bad, "- ") };
         page.hanging(2, 4, mark.then(Style::Plain, text));
     }
