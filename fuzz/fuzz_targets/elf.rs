@@ -12,8 +12,8 @@ fuzz_target!(|bytes: &[u8]| {
     for section in elf::table(&file).expect("memory can be read").unwrap_or_default() {
         assert!(section.range.end <= file.length());
     }
-    for (range, _) in elf::notes(&file).expect("memory can be read") {
-        assert!(range.end <= file.length());
+    for note in elf::notes(&file).expect("memory can be read") {
+        assert!(note.range.start <= note.range.end && note.range.end <= file.length());
     }
     let _ = elf::facts(&file);
     if let Some(found) = payload::payload(&file).expect("memory can be read") {

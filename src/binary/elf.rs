@@ -68,7 +68,9 @@ const SECTIONS: u64 = 1024;
 const NAMES: u64 = 64 << 10;
 /// Program headers that are looked at; a program has a dozen.
 const SEGMENTS: u64 = 256;
-/// Notes and interpreter paths are read up to this many bytes.
+/// Notes that are looked at; a program has a handful.
+const NOTES: usize = 256;
+/// An interpreter's path is read up to this many bytes.
 const SMALL: u64 = 4096;
 
 const HEADER: u64 = 64;
@@ -142,6 +144,7 @@ pub fn facts(file: &dyn ReadAt) -> io::Result<Option<Facts>> {
         return Ok(Some(facts));
     };
     segments(file, &header, &mut facts)?;
+    facts.build_id = build_id(file)?;
     const SYMTAB: u32 = 2;
     match table(file)? {
         Some(table) if !table.is_empty() => facts.stripped = Some(table.iter().all(|section| section.kind != SYMTAB)),
@@ -168,22 +171,31 @@ fn segments(file: &dyn ReadAt, header: &[u8], facts: &mut Facts) -> io::Result<(
             facts.doubts.push("a segment lies outside of the file".to_owned());
             continue;
         }
-        let part = file.part(offset..offset + bytes.min(SMALL))?;
         if kind == INTERPRETER {
+            let part = file.part(offset..offset + bytes.min(SMALL))?;
             let path = part.split(|byte| *byte == 0).next().unwrap_or_default();
             facts.interpreter = Some(String::from_utf8_lossy(path).into_owned());
-        } else if facts.build_id.is_none() {
-            facts.build_id = build_id(&part);
         }
     }
     Ok(())
 }
 
-/// Every note segment that lies in the file, with the start of its first note's name.
+/// A note that a linker, or whoever changed the program later, left in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Type, which means something beside the name alone.
+    pub kind: u32,
+    /// Whose it is.
+    pub name: Vec<u8>,
+    /// Where its content is.
+    pub range: Range<u64>,
+}
+
+/// Every note that lies in the file.
 ///
 /// # Errors
 /// What the system says.
-pub fn notes(file: &dyn ReadAt) -> io::Result<Vec<(Range<u64>, Vec<u8>)>> {
+pub fn notes(file: &dyn ReadAt) -> io::Result<Vec<Note>> {
     let Some(header) = header(file)? else { return Ok(Vec::new()) };
     let (start, size, count) = (u64_at(&header, 0x20), u16_at(&header, 0x36), u64::from(u16_at(&header, 0x38)));
     let end = start.checked_add(count * SEGMENT as u64).filter(|end| *end <= file.length());
@@ -191,33 +203,44 @@ pub fn notes(file: &dyn ReadAt) -> io::Result<Vec<(Range<u64>, Vec<u8>)>> {
     let mut found = Vec::new();
     for segment in file.part(start..end)?.chunks_exact(SEGMENT) {
         let (offset, bytes) = (u64_at(segment, 8), u64_at(segment, 32));
-        if u32_at(segment, 0) == NOTE
-            && let Some(end) = offset.checked_add(bytes).filter(|end| *end <= file.length())
-        {
-            found.push((offset..end, file.part(offset + 12..(offset + 12 + 32).min(end))?));
+        let end = offset.checked_add(bytes).filter(|end| *end <= file.length());
+        if let (NOTE, Some(end)) = (u32_at(segment, 0), end) {
+            notes_in(file, offset..end, &mut found)?;
         }
     }
     Ok(found)
 }
 
+fn notes_in(file: &dyn ReadAt, mut segment: Range<u64>, found: &mut Vec<Note>) -> io::Result<()> {
+    const HEAD: u64 = 12;
+    const NAME: u64 = 64;
+    while segment.end - segment.start >= HEAD && found.len() < NOTES {
+        let head = file.part(segment.start..segment.start + HEAD)?;
+        let (name, bytes) = (u64::from(u32_at(&head, 0)), u64::from(u32_at(&head, 4)));
+        // Both are 32 bits long: no sum of these overflows.
+        let content = segment.start + HEAD + name.next_multiple_of(4);
+        if content + bytes > segment.end {
+            return Ok(());
+        }
+        let mut owner = file.part(segment.start + HEAD..segment.start + HEAD + name.min(NAME))?;
+        owner.truncate(owner.iter().position(|byte| *byte == 0).unwrap_or(owner.len()));
+        found.push(Note { kind: u32_at(&head, 8), name: owner, range: content..content + bytes });
+        segment.start = (content + bytes.next_multiple_of(4)).min(segment.end);
+    }
+    Ok(())
+}
+
 /// The note of type 3 and name `GNU`, as linkers write it.
-fn build_id(mut notes: &[u8]) -> Option<String> {
+fn build_id(file: &dyn ReadAt) -> io::Result<Option<String>> {
     use std::fmt::Write;
     const BUILD_ID: u32 = 3;
-    while notes.len() >= 12 {
-        let (name, bytes, kind) = (u32_at(notes, 0) as usize, u32_at(notes, 4) as usize, u32_at(notes, 8));
-        let content = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
-        let end = content.checked_add(bytes)?;
-        let id = notes.get(content..end)?;
-        if kind == BUILD_ID && notes.get(12..16) == Some(b"GNU\0") {
-            return Some(id.iter().take(64).fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            }));
-        }
-        notes = notes.get(end.checked_next_multiple_of(4)?..)?;
-    }
-    None
+    const LONGEST: u64 = 64;
+    let Some(note) = notes(file)?.into_iter().find(|note| note.kind == BUILD_ID && note.name == b"GNU") else { return Ok(None) };
+    let id = file.part(note.range.start..note.range.end.min(note.range.start + LONGEST))?;
+    Ok(Some(id.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })))
 }
 
 fn machine(number: u16) -> String {
@@ -245,6 +268,31 @@ fn kind(number: u16) -> String {
 #[cfg(test)]
 pub(crate) fn made_elf(sections: &[(&str, &[u8])]) -> Vec<u8> {
     made_elf_at(&sections.iter().map(|(name, bytes)| (*name, *bytes, 0)).collect::<Vec<_>>())
+}
+
+/// An ELF file whose only segment holds these notes, for tests.
+#[cfg(test)]
+pub(crate) fn made_elf_with_notes(notes: &[(u32, &str, &[u8])]) -> Vec<u8> {
+    let mut segment = Vec::new();
+    for (kind, name, content) in notes {
+        for number in [name.len() as u32 + 1, content.len() as u32, *kind] {
+            segment.extend_from_slice(&number.to_le_bytes());
+        }
+        for bytes in [[name.as_bytes(), b"\0"].concat(), content.to_vec()] {
+            segment.extend_from_slice(&bytes);
+            segment.resize(segment.len().next_multiple_of(4), 0);
+        }
+    }
+    let mut file = vec![0; 64 + SEGMENT];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[0x20] = 64;
+    file[0x36] = SEGMENT as u8;
+    file[0x38] = 1;
+    file[64] = NOTE as u8;
+    file[64 + 8] = (64 + SEGMENT) as u8;
+    file[64 + 32..64 + 40].copy_from_slice(&(segment.len() as u64).to_le_bytes());
+    file.extend_from_slice(&segment);
+    file
 }
 
 /// The same, each section with the address that the loader puts it at.
@@ -282,6 +330,18 @@ pub(crate) fn made_elf_at(sections: &[(&str, &[u8], u64)]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_are_found_one_behind_the_other() {
+        let file = made_elf_with_notes(&[(1, "GNU", b"abi"), (3, "GNU", b"\x0f\xa0\xff"), (0, "NODE_SEA_BLOB", b"blob here")]);
+        let found = notes(&file).unwrap();
+        assert_eq!(found.len(), 3);
+        assert_eq!(file.part(found[2].range.clone()).unwrap(), b"blob here");
+        assert_eq!(facts(&file).unwrap().unwrap().build_id.as_deref(), Some("0fa0ff"));
+        let mut lying = file.clone();
+        lying[120..124].fill(0xff);
+        assert_eq!(notes(&lying).unwrap(), []);
+    }
 
     #[test]
     fn sections_are_found_by_name() {

@@ -1,8 +1,9 @@
 //! What a program file carries: a JavaScript bundle, or the mark of the compiler that made it, and where that lies.
 //!
 //! Bun: seen on OpenCode 1.18.34 and next-16350. Node: the note that a single executable application is made with
-//! (`NODE_SEA_BLOB`, Node's documentation). Deno: `d3n0l4nd` before the offsets at the end of what `deno compile` writes.
-//! Go: the section that `go version` reads. Rust: what the compiler leaves in `.comment`, or its sources' paths in constants.
+//! (`NODE_SEA_BLOB`; seen on one made with Node 20.20.2). Deno: `d3n0l4nd` before the offsets at the end of what `deno compile`
+//! writes, as published. Go: the section that `go version` reads (seen on esbuild 0.25.0). Rust: what the compiler leaves in
+//! `.comment`, or the paths of its library's sources in constants (seen on this program, and on Debian's ripgrep 13, stripped).
 
 use std::io;
 use std::ops::Range;
@@ -74,8 +75,8 @@ pub fn payload(file: &dyn ReadAt) -> io::Result<Option<Payload>> {
         return Ok(Some(found(Kind::Deno, deno, None)));
     }
     let Some(table) = table(file)? else { return Ok(None) };
-    if let Some((range, _)) = notes(file)?.into_iter().find(|(_, name)| name.starts_with(b"NODE_SEA_BLOB")) {
-        return Ok(Some(found(Kind::Node, range, None)));
+    if let Some(note) = notes(file)?.into_iter().find(|note| note.name == b"NODE_SEA_BLOB") {
+        return Ok(Some(found(Kind::Node, note.range, None)));
     }
     if let Some(section) = named(&table, b".go.buildinfo") {
         return Ok(Some(found(Kind::Go, section.range.clone(), None)));
@@ -101,7 +102,9 @@ fn deno(file: &dyn ReadAt) -> io::Result<Option<Range<u64>>> {
 
 fn rust(file: &dyn ReadAt, table: &[Section]) -> io::Result<Option<Payload>> {
     const COMPILER: &[u8] = b"rustc version ";
-    const SOURCES: &[u8] = b"/rustc/";
+    /// `/rustc/<commit>/library/…`; Debian's compiler writes `/rustc-1.63.0/library/…`.
+    const SOURCES: &[u8] = b"/rustc";
+    const LIBRARY: &[u8] = b"/library/";
     const GLANCE: u64 = 4 << 20;
     if let Some(section) = named(table, b".comment") {
         let text = file.part(section.range.start..section.range.end.min(section.range.start + 4096))?;
@@ -117,9 +120,14 @@ fn rust(file: &dyn ReadAt, table: &[Section]) -> io::Result<Option<Payload>> {
     let (mut at, mut place) = (glance.start, None);
     pieces(file, glance, 0, |piece| {
         // A piece that ends inside of one of these paths is followed by others with whole ones.
-        let commit = |rest: &[u8]| rest.len() > 40 && rest[..40].iter().all(u8::is_ascii_hexdigit) && rest[40] == b'/';
-        let hit = memchr::memmem::find_iter(piece, SOURCES).find(|hit| commit(&piece[hit + SOURCES.len()..]));
-        place = hit.map(|hit| (at + hit as u64, String::from_utf8_lossy(&piece[hit..hit + 47]).into_owned()));
+        place = memchr::memmem::find_iter(piece, LIBRARY).find_map(|end| {
+            let start = memchr::memmem::rfind(&piece[end.saturating_sub(64)..end], SOURCES)? + end.saturating_sub(64);
+            let build = &piece[start + SOURCES.len()..end];
+            let names_one = build.len() > 1
+                && matches!(build[0], b'/' | b'-')
+                && build[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(byte));
+            names_one.then(|| (at + start as u64, String::from_utf8_lossy(&piece[start..end]).into_owned()))
+        });
         at += piece.len() as u64;
         place.is_some()
     })?;
@@ -130,7 +138,7 @@ fn rust(file: &dyn ReadAt, table: &[Section]) -> io::Result<Option<Payload>> {
 mod tests {
     use super::*;
     use crate::binary::bun::made_payload;
-    use crate::binary::elf::made_elf;
+    use crate::binary::elf::{made_elf, made_elf_with_notes};
 
     fn kind(file: &Vec<u8>) -> Option<Kind> {
         payload(file).unwrap().map(|payload| payload.kind)
@@ -146,9 +154,12 @@ mod tests {
         assert_eq!((found.modules, found.detail.as_deref()), (Some(2), Some("opencode/1.18.34")));
         assert_eq!(kind(&made_elf(&[(".go.buildinfo", b"\xff Go buildinf:")])), Some(Kind::Go));
         assert_eq!(kind(&made_elf(&[(".comment", b"GCC\0rustc version 1.95.0 (59807616e 2026-04-14)\0")])), Some(Kind::Rust));
+        let node = made_elf_with_notes(&[(3, "GNU", b"id"), (0, "NODE_SEA_BLOB", b"blob")]);
+        assert_eq!(kind(&node), Some(Kind::Node));
+        assert_eq!(kind(&made_elf(&[(".rodata", b"x/usr/src/rustc-1.63.0/library/core/src/str/pattern.rs")])), Some(Kind::Rust));
         let path = format!("x/rustc/{}/library/core/src/option.rs", "5".repeat(40));
         assert_eq!(kind(&made_elf(&[(".rodata", path.as_bytes())])), Some(Kind::Rust));
-        assert_eq!(kind(&made_elf(&[(".rodata", b"/rustc/ is a directory")])), None);
+        assert_eq!(kind(&made_elf(&[(".rodata", b"/rustc/ is a directory of a/library/")])), None);
         assert_eq!(kind(&[&b"\x7fELF\x02\x01 d3n0l4nd"[..], &[0; 32]].concat()), Some(Kind::Deno));
         assert_eq!(kind(&b"#!/bin/sh\n".to_vec()), None);
     }

@@ -14,7 +14,10 @@ use super::inventory::Database;
 /// More rows than any host has made changes.
 const ROWS: usize = 10_000;
 
-/// Reads the rows of the table `migration`; none where there is no such table.
+/// Where hosts keep the names of the changes that they made: 1.18.34 and the preview, and 1.14.48 (all seen).
+const TABLES: [(&str, &str); 2] = [("migration", "id"), ("__drizzle_migrations", "name")];
+
+/// Reads the names of the changes; none where no table keeps them.
 ///
 /// # Errors
 /// Why they could not be read, in words.
@@ -39,19 +42,23 @@ pub fn read(path: &Path) -> Result<Database, String> {
     let failed = |error: rusqlite::Error| format!("{name}: {error}");
     let connection = Connection::open_with_flags(uri(path, mode), flags).map_err(failed)?;
     connection.execute_batch("PRAGMA query_only=1; PRAGMA trusted_schema=0").map_err(failed)?;
-    let there = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'migration'";
-    let mut migrations = Vec::new();
-    if connection.query_row(there, [], |row| row.get::<_, i64>(0)).map_err(failed)? == 1 {
-        let mut query = connection.prepare("SELECT id FROM migration ORDER BY id").map_err(failed)?;
-        let rows = query.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
-        migrations = rows.take(ROWS).collect::<Result<_, _>>().map_err(failed)?;
+    let mut migrations = std::collections::BTreeSet::new();
+    for (table, column) in TABLES {
+        let there = format!("SELECT count(*) FROM pragma_table_info('{table}') WHERE name = '{column}'");
+        if connection.query_row(&there, [], |row| row.get::<_, i64>(0)).map_err(failed)? == 1 {
+            let mut query = connection.prepare(&format!("SELECT {column} FROM {table} WHERE {column} IS NOT NULL")).map_err(failed)?;
+            let rows = query.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
+            for name in rows.take(ROWS) {
+                migrations.insert(name.map_err(failed)?);
+            }
+        }
     }
     let after = stat()?;
     use std::os::unix::fs::MetadataExt;
     if mode == "immutable=1" && ((before.len(), before.mtime_nsec()) != (after.len(), after.mtime_nsec()) || beside("-wal").is_some()) {
         return Err(format!("{name}: it was written to while it was read"));
     }
-    Ok(Database { path: name, migrations })
+    Ok(Database { path: name, migrations: migrations.into_iter().collect() })
 }
 
 fn uri(path: &Path, mode: &str) -> String {
@@ -80,10 +87,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("opencode.db");
         let host = Connection::open(&path).unwrap();
-        host.execute_batch("CREATE TABLE migration (id TEXT, time_completed INTEGER); INSERT INTO migration VALUES ('2_b', 1), ('1_a', 1)")
+        host.execute_batch("CREATE TABLE migration (id TEXT, time_completed INTEGER); INSERT INTO migration VALUES ('2_b', 1), ('1_a', 1);
+            CREATE TABLE __drizzle_migrations (id INTEGER, name TEXT); INSERT INTO __drizzle_migrations VALUES (1, '1_a'), (2, NULL), (3, '0_z')")
             .unwrap();
         drop(host);
-        assert_eq!(read(&path).unwrap().migrations, ["1_a", "2_b"]);
+        assert_eq!(read(&path).unwrap().migrations, ["0_z", "1_a", "2_b"]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         fs::write(dir.path().join("opencode.db-journal"), b"x").unwrap();
         assert!(read(&path).unwrap_err().contains("a journal lies beside it"));

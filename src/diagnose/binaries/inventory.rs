@@ -58,7 +58,7 @@ pub struct Older {
 pub struct Database {
     /// Where it is.
     pub path: String,
-    /// Rows of its table `migration`.
+    /// The names of the changes that were made to it, as its host keeps them.
     pub migrations: Vec<String>,
 }
 
@@ -117,11 +117,14 @@ pub fn examine(host: &Host) -> Fact<Examined> {
         }
         other => other?,
     };
-    let mut databases = Vec::new();
+    let (mut databases, mut undetermined) = (Vec::new(), false);
     for path in &inventory.databases {
         match database::read(path.as_path()) {
             Ok(database) => databases.push(database),
-            Err(why) => inventory.notes.push(why),
+            Err(why) => {
+                undetermined = true;
+                inventory.notes.push(why);
+            }
         }
     }
     let mut findings = join(host, &mut inventory.binaries, &databases);
@@ -136,7 +139,7 @@ pub fn examine(host: &Host) -> Fact<Examined> {
         binaries: inventory.binaries.into_iter().map(|known| known.binary).collect(),
         databases: databases.into_iter().map(database).collect(),
     };
-    Ok(Examined { data, findings, undetermined: false, notes: inventory.notes })
+    Ok(Examined { data, findings, undetermined, notes: inventory.notes })
 }
 
 /// What was found, and what could not be looked at.
@@ -295,7 +298,7 @@ fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) 
             format!("its code knows {} changes, the last {}", binary.migrations, binary.last_migration.clone().unwrap_or_default()),
         ),
         saw(
-            &format!("{}, table migration", database.path),
+            &format!("{}, tables migration and __drizzle_migrations", database.path),
             format!("{} changes were made, the last {}", database.migrations.len(), last(&database.migrations)),
         ),
     ];
