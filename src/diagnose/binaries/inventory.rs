@@ -2,7 +2,7 @@
 //!
 //! Programs are read, never run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::binary::identify::Identified;
 use crate::binary::migrations::lacking;
 use crate::binary::product::{OPENCODE, ZEROCLAW};
 use crate::binary::read::Program;
-use crate::host::{Environ, Fact, Host, Pid, Raw, Unknown, View};
+use crate::host::{Fact, Host, Pid, Raw, Unknown, View};
 use crate::verdict::registry::BINARY_OLDER_THAN_DATABASE;
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -69,6 +69,8 @@ pub struct Known {
     pub binary: Binary,
     /// What it is.
     pub identified: Identified,
+    /// The databases of the accounts that would start it.
+    pub databases: BTreeSet<String>,
 }
 
 /// What `doctor --binaries` adds.
@@ -142,6 +144,9 @@ pub fn examine(host: &Host) -> Fact<Examined> {
     Ok(Examined { data, findings, undetermined, notes: inventory.notes })
 }
 
+/// Which of the programs a file is, by device and inode; none where it is no program of the table.
+type Seen = BTreeMap<(u64, u64), Option<usize>>;
+
 /// What was found, and what could not be looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
@@ -162,49 +167,64 @@ pub fn find(host: &Host) -> Fact<Inventory> {
         return Err(Unknown::NotCaptured);
     }
     let mut inventory = Inventory::default();
-    let mut seen: BTreeMap<(u64, u64), Option<usize>> = BTreeMap::new();
+    let mut seen = Seen::new();
     let agents: Vec<AgentProcess> = agent::discover(host)?;
     let ours = |process: &&AgentProcess| [OPENCODE, ZEROCLAW].contains(&process.agent.as_str());
     let runs = |process: &&AgentProcess| matches!(process.role, Role::Daemon | Role::Client) && process.is_certain();
     let running: Vec<&AgentProcess> = agents.iter().filter(ours).filter(runs).collect();
+    let mut all = BTreeSet::new();
     for process in &running {
         let pid = process.stat.pid;
+        let handle = host.process(pid);
         let path = process.exe.as_ref().map_or_else(|_| format!("/proc/{pid}/exe"), |exe| shown(&exe.shown()));
-        inventory.add(&mut seen, &path, "running", Some(pid), host.open_program(pid).and_then(|file| Ok(Program::new(file)?)));
-    }
-    let environs: Vec<(Environ, View)> = running
-        .iter()
-        .filter_map(|process| {
-            let handle = host.process(process.stat.pid);
-            Some((handle.environ().ok()?, handle.view().unwrap_or_default()))
-        })
-        .collect();
-    let terminal = host.terminal().ok().and_then(|terminal| terminal.environ.as_ref().ok());
-    let mut accounts: Vec<Account<'_>> = terminal.iter().map(|environ| Account { environ, view: View::OURS }).collect();
-    accounts.extend(environs.iter().map(|(environ, view)| Account { environ, view: *view }));
-    let mut places = HashSet::new();
-    let mut databases = HashSet::new();
-    for account in &accounts {
-        for (path, how) in candidates(host, account) {
-            if places.insert((account.view, path.clone())) {
-                let opened = host.open_file(account.view, &path).and_then(|file| Ok(Program::new(file)?));
-                inventory.add(&mut seen, &shown(&path), how, None, opened);
-            }
+        let opened = host.open_program(pid).and_then(|file| Ok(Program::new(file)?));
+        // Where its environment may not be read, nobody knows what it opens.
+        let environ = handle.environ().ok();
+        let account = environ.as_ref().map(|environ| Account { environ, view: handle.view().unwrap_or_default() });
+        let databases = account.as_ref().map(|account| databases_of(host, account)).unwrap_or_default();
+        inventory.add(&mut seen, Place { path: &path, how: "running", pid: Some(pid), databases: &databases }, opened);
+        all.extend(databases);
+        if let Some(account) = account {
+            inventory.below(host, &mut seen, &account);
         }
-        databases.extend(databases_of(host, account));
     }
-    inventory.databases = databases.into_iter().map(Raw).collect();
-    inventory.databases.sort();
+    if let Some(environ) = host.terminal().ok().and_then(|terminal| terminal.environ.as_ref().ok()) {
+        let account = Account { environ, view: View::OURS };
+        all.extend(databases_of(host, &account));
+        inventory.below(host, &mut seen, &account);
+    }
+    inventory.databases = all.into_iter().collect();
     inventory.binaries.sort_by(|a, b| a.binary.path.cmp(&b.binary.path));
     Ok(inventory)
 }
 
+/// Where a program was found.
+struct Place<'p> {
+    path: &'p str,
+    how: &'p str,
+    pid: Option<Pid>,
+    databases: &'p [Raw],
+}
+
 impl Inventory {
-    fn add(&mut self, seen: &mut BTreeMap<(u64, u64), Option<usize>>, path: &str, how: &str, pid: Option<Pid>, opened: Fact<Program>) {
+    /// The programs that an account would start.
+    fn below(&mut self, host: &Host, seen: &mut Seen, account: &Account<'_>) {
+        let databases = databases_of(host, account);
+        for (path, how) in candidates(host, account) {
+            let opened = host.open_file(account.view, &path).and_then(|file| Ok(Program::new(file)?));
+            self.add(seen, Place { path: &shown(&path), how, pid: None, databases: &databases }, opened);
+        }
+    }
+
+    fn add(&mut self, seen: &mut Seen, place: Place<'_>, opened: Fact<Program>) {
+        let Place { path, how, pid, databases } = place;
         let program = match opened {
             Ok(program) => program,
             Err(Unknown::NotPermitted | Unknown::Deadline) => {
-                self.notes.push(format!("{path} may not be read from this account: what it is, is not known"));
+                let note = format!("{path} may not be read from this account: what it is, is not known");
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
                 return;
             }
             Err(_) => return,
@@ -212,7 +232,7 @@ impl Inventory {
         let Ok(key) = program.inode() else { return };
         let index = *seen.entry(key).or_insert_with(|| match identity::of(&program, path) {
             Ok(identified @ Identified { product: Some(_), .. }) => {
-                self.binaries.push(Known { binary: row(path, &identified), identified });
+                self.binaries.push(Known { binary: row(path, &identified), identified, databases: BTreeSet::new() });
                 Some(self.binaries.len() - 1)
             }
             Ok(_) => None,
@@ -223,6 +243,7 @@ impl Inventory {
         });
         if let Some(known) = index.and_then(|index| self.binaries.get_mut(index)) {
             known.binary.pids.extend(pid);
+            known.databases.extend(databases.iter().map(|path| shown(path.as_bytes())));
             if !known.binary.found.iter().any(|known| known == how) {
                 known.binary.found.push(how.to_owned());
             }
@@ -272,7 +293,7 @@ pub fn join(host: &Host, binaries: &mut [Known], databases: &[Database]) -> Vec<
             // A database of a name of its own is opened by whoever is told to.
             let opens = file == name || !file.starts_with("opencode");
             let lacking = lacking(&known.identified.migrations, &database.migrations);
-            if !opens || lacking.is_empty() || known.identified.migrations.is_empty() {
+            if !known.databases.contains(&database.path) || !opens || lacking.is_empty() || known.identified.migrations.is_empty() {
                 continue;
             }
             findings.push(older(host, &known.binary, database, &lacking));
@@ -312,6 +333,8 @@ fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) 
 mod tests {
     use super::*;
 
+    const DATABASE: &str = "/home/u/.local/share/opencode/opencode.db";
+
     fn known(version: &str, migrations: &[&str], channel: bool) -> Known {
         let feature = crate::binary::identify::Feature {
             id: "database.channel".to_owned(),
@@ -326,7 +349,8 @@ mod tests {
             migrations: migrations.iter().map(|name| (*name).to_owned()).collect(),
             ..Identified::default()
         };
-        Known { binary: row("/opt/opencode", &identified), identified }
+        let databases = BTreeSet::from([DATABASE.to_owned()]);
+        Known { binary: row("/opt/opencode", &identified), identified, databases }
     }
 
     #[test]
@@ -353,7 +377,8 @@ mod tests {
             known("0.0.0-next-1", &made[..1], true),
             known("1.0.2", &[], true),
         ];
-        let findings = join(&host, &mut binaries, &[database("/home/u/.local/share/opencode/opencode.db", &made)]);
+        let others = database("/home/v/.local/share/opencode/opencode.db", &["20260404000000_d"]);
+        let findings = join(&host, &mut binaries, &[database(DATABASE, &made), others]);
         assert_eq!(findings.len(), 1, "whatever it calls itself: {findings:?}");
         assert_eq!(binaries[0].binary.older_than[0].lacking, ["20260202000000_b"]);
         assert!(binaries[1..].iter().all(|known| known.binary.older_than.is_empty()));

@@ -63,7 +63,7 @@ pub(super) fn candidates(host: &Host, account: &Account<'_>) -> Vec<(Vec<u8>, &'
 }
 
 /// The databases of OpenCode that this account has.
-pub(super) fn databases_of(host: &Host, account: &Account<'_>) -> Vec<Vec<u8>> {
+pub(super) fn databases_of(host: &Host, account: &Account<'_>) -> Vec<Raw> {
     // A database that only another namespace sees has no path here.
     if account.view.mount.is_some() {
         return Vec::new();
@@ -72,5 +72,5 @@ pub(super) fn databases_of(host: &Host, account: &Account<'_>) -> Vec<Vec<u8>> {
     let names = host.listing(account.view, &dir).unwrap_or_default();
     let is_one = |name: &Raw| name.as_bytes().starts_with(b"opencode") && name.as_bytes().ends_with(b".db");
     let named = account.environ.bytes("OPENCODE_DB").filter(|path| path.starts_with(b"/")).map(<[u8]>::to_vec);
-    names.into_iter().filter(is_one).map(|name| [&dir[..], b"/", name.as_bytes()].concat()).chain(named).collect()
+    names.into_iter().filter(is_one).map(|name| [&dir[..], b"/", name.as_bytes()].concat()).chain(named).map(Raw).collect()
 }
