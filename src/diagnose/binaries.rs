@@ -43,6 +43,7 @@ impl Target {
         let text = word.to_str();
         match text {
             Some("-") => Target::Stdin,
+            Some(path) if path.contains('/') => Target::File(word.to_owned()),
             Some(name) if agent::Catalog::in_force().get(name).is_some() => Target::Agent(name.to_owned()),
             _ => match text.and_then(|text| text.strip_prefix("pid:")?.parse().ok()) {
                 Some(pid) => Target::Process(pid),
