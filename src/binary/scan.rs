@@ -16,9 +16,11 @@ use sha2::{Digest, Sha256};
 use super::read::ReadAt;
 
 /// A core takes so much at once.
-const UNIT: u64 = if cfg!(test) { 4 << 10 } else { 2 << 20 };
+const UNIT: u64 = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 /// So much is read at once: it stays in the core's own cache until it has been searched.
 const BLOCK: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
+/// So much is read first to find the end of a line.
+const LINE: u64 = if cfg!(test) { 16 } else { 4 << 10 };
 /// With the hash: blocks that one thread has read and the other has not yet hashed.
 const AHEAD: usize = 16;
 
@@ -283,7 +285,10 @@ fn stretch(file: &dyn ReadAt, set: &Set, keep: usize, unit: u64, last: bool, buf
     let (mut at, close) = (border(unit), border(unit + 1));
     let (mut carried, mut started, mut bytes) = (0usize, unit == 0, 0u64);
     loop {
-        let read = file.read_at(at, &mut buffer[carried..carried + BLOCK])?;
+        // Behind the border only the rest of a line is wanted, which is short, unless there are no lines.
+        let rest = if at > close { (at - close).max(LINE) } else { close + 1 - at };
+        let wanted = if last { BLOCK } else { BLOCK.min(usize::try_from(rest).unwrap_or(BLOCK)) };
+        let read = file.read_at(at, &mut buffer[carried..carried + wanted])?;
         if read == 0 {
             return Ok((counter.counts, bytes));
         }
