@@ -7,7 +7,6 @@
 //! | file | matter |
 //! |---|---|
 //! | `catalog.toml`, `catalog` | every agent by id; programs told by signature |
-//! | `program`, `bun` | reading a few kilobytes of a program file |
 //! | `recognise` | one process: is it an agent's, and in which mode |
 //! | `relate` | tool children and helpers, by the parent chain |
 //! | `discover` | the whole machine |
@@ -24,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use crate::host::{Environ, Exe, Fact, Host, Pid, Raw, Stat, Unknown};
 use crate::verdict::{Evidence, Finding};
 
-mod bun;
 pub mod catalog;
 mod discover;
 mod fix;
@@ -33,7 +31,6 @@ mod handed_on;
 mod made;
 mod multiplexer;
 pub mod opencode;
-mod program;
 mod recognise;
 mod relate;
 mod relaunch;

@@ -3,6 +3,7 @@
 //! To add a command: a file here with `Args`, `run` and `page`, a row in [`Command`], and a row in
 //! [`schema::OUTPUTS`] if it prints JSON.
 
+mod binary;
 mod completions;
 mod diff;
 mod doctor;
@@ -52,6 +53,8 @@ enum Command {
     Owner(owner::Args),
     Probe(probe::Args),
     Verify(verify::Args),
+    #[command(subcommand)]
+    Binary(binary::Binary),
     Snapshot(snapshot::Args),
     Man(man::Args),
     Completions(completions::Args),
@@ -209,6 +212,7 @@ fn dispatch() -> Exit {
         Command::Owner(args) => owner::run(args, &global),
         Command::Probe(args) => probe::run(args, &global),
         Command::Verify(args) => verify::run(args, &global),
+        Command::Binary(which) => binary::run(which, &global),
         Command::Snapshot(args) => snapshot::run(args, &global),
         Command::Man(args) => man::run(&args, &global),
         Command::Completions(args) => completions::run(&args, &global),

@@ -1,5 +1,6 @@
 //! Facts joined into verdicts: one file a question.
 
+pub mod binaries;
 pub mod capture;
 pub mod contrast;
 pub mod doctor;

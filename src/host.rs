@@ -21,6 +21,7 @@ pub mod lines;
 pub mod listen;
 pub mod machine;
 pub mod process;
+pub mod programs;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;

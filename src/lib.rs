@@ -9,6 +9,7 @@
 //! | [`agent`] | what each host is and does with environments |
 //! | [`env`](mod@env) | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
+//! | [`binary`] | what a program file really contains |
 //! | [`report`] | the envelope and its faces |
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |
 //! | [`redact`] | what may be shown, and how |
@@ -17,6 +18,7 @@
 compile_error!("whoseenv reads the /proc of Linux: there is nothing it could tell on another system");
 
 pub mod agent;
+pub mod binary;
 pub mod cli;
 pub mod diagnose;
 pub mod env;

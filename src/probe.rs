@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::host::machine;
 use crate::redact;
+use crate::report::Rows;
 use crate::verdict::{Evidence, Outcome};
 
 pub use claims::Claim;
@@ -39,6 +40,16 @@ pub struct Data {
     /// What would be done, a line each: under `--dry-run` alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<String>,
+}
+
+impl Rows for Data {
+    type Row = Judged;
+    const FIELD: Option<&'static str> = Some("claims");
+
+    fn split(mut self) -> (Option<Self>, Vec<Judged>) {
+        let rows = std::mem::take(&mut self.claims);
+        (Some(self), rows)
+    }
 }
 
 /// A host that was probed.

@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_package_behind_a_link_on_path_is_found() {
         let made = Made::new();
-        made.program("/usr/bin/node", &super::super::program::made_elf(&[(".rodata", b"node")]));
+        made.program("/usr/bin/node", &crate::binary::elf::made_elf(&[(".rodata", b"node")]));
         std::fs::create_dir_all(made.at("/usr/local/bin")).unwrap();
         std::os::unix::fs::symlink("../lib/node_modules/@google/gemini-cli/bundle/gemini.js", made.at("/usr/local/bin/gemini")).unwrap();
         made.file("/usr/local/lib/node_modules/@google/gemini-cli/bundle/gemini.js", b"");

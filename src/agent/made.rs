@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::bun::made_payload;
-use super::program::made_elf;
+use crate::binary::bun::made_payload;
+use crate::binary::elf::made_elf;
 use crate::host::Host;
 
 /// OpenCode 1.18.34, as far as its program is looked at.

@@ -82,9 +82,9 @@ fn restart(process: &AgentProcess) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::made::{Made, Process};
-    use super::super::program::made_elf;
     use super::super::{agent, discover};
     use super::*;
+    use crate::binary::elf::made_elf;
 
     /// The lines for a server with this program, name, arguments and socket.
     fn of(exe: &'static str, comm: &'static str, argv: &'static [&'static str], socket: Option<&str>, wanted: &Fix<'_>) -> Vec<String> {

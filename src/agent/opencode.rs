@@ -8,10 +8,9 @@ use std::io;
 
 use memchr::memmem::Finder;
 
-use super::bun::Payload;
-use super::program::{ReadAt, holds, pieces};
-use super::recognise::ProgramFacts;
 use super::{AgentProcess, Generation, Mode, Role};
+use crate::binary::bun::Payload;
+use crate::binary::read::{ReadAt, holds, pieces};
 use crate::host::Raw;
 
 mod registration;
@@ -26,7 +25,7 @@ pub use service_file::{Registered, Roots, ServiceConfig, service_configs};
 pub struct OpenCode;
 
 /// Id in the catalogue.
-pub(super) const ID: &str = "opencode";
+pub(super) use crate::binary::product::OPENCODE as ID;
 
 /// What a string in the JavaScript proves.
 struct Marker {
@@ -41,33 +40,6 @@ const LATER: [Marker; 2] =
 
 /// Stands in the entry module of 1.18.34 (it is laid on its tools) and nowhere in next-16350.
 const FIRST: Marker = Marker { text: b"OPENCODE_PID", proves: Generation::V1 };
-
-/// What the program is, if it is OpenCode.
-pub(super) fn program(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<ProgramFacts>> {
-    let version = match &payload.user_agent {
-        Some(agent) => match product_version(agent) {
-            Some(version) => Some(version.to_owned()),
-            None => return Ok(None),
-        },
-        // A build of one's own without the flag: the entry module speaks.
-        None => match payload.scripts.first() {
-            Some(entry) if holds(file, entry.clone(), b"OPENCODE_")? => None,
-            _ => return Ok(None),
-        },
-    };
-    Ok(Some(ProgramFacts { agent: ID.to_owned(), client: false, version }))
-}
-
-fn product_version(user_agent: &str) -> Option<&str> {
-    let mut parts = user_agent.split('/');
-    if !matches!(parts.next()?, "opencode" | "opencode2") {
-        return None;
-    }
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some(version), None, None) | (Some(_), Some(version), _) => Some(version).filter(|version| !version.is_empty()),
-        _ => None,
-    }
-}
 
 /// Which generation the program's JavaScript shows; none where no string decides, or there is too much to read.
 ///
@@ -159,9 +131,10 @@ pub(super) fn role(mode: Mode, listens: bool) -> Role {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bun::{made_payload, payload};
-    use super::super::program::{made_elf, sections};
     use super::*;
+    use crate::binary::bun::{made_payload, payload};
+    use crate::binary::elf::{made_elf, sections};
+    use crate::binary::product;
 
     fn argv(words: &[&str]) -> Vec<Raw> {
         words.iter().map(|word| Raw::from(*word)).collect()
@@ -203,7 +176,7 @@ mod tests {
         let mut file = made_elf(&[]);
         file.extend_from_slice(&made_payload(arguments, sources));
         let payload = payload(&file, &sections(&file).unwrap().unwrap()).unwrap().unwrap();
-        let facts = program(&file, &payload).unwrap()?;
+        let facts = product::opencode(&file, &payload).unwrap()?;
         Some((facts.version, generation(&file, &payload).unwrap()))
     }
 

@@ -11,8 +11,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::catalog::{Catalog, Subject};
-use super::program::{Program, ReadAt, sections};
-use super::{Generation, KnownBy, Listener, Mode, Role, bun, opencode, zeroclaw};
+use super::{Generation, KnownBy, Listener, Mode, Role, opencode, zeroclaw};
+use crate::binary::bun;
+use crate::binary::elf::sections;
+use crate::binary::product::{self, Product};
+use crate::binary::read::{Program, ReadAt};
 use crate::host::{Exe, Fact, Host, Pid, Proc, ProgramKey, Raw, Stat, Unknown, View};
 
 /// What a process is by its program and arguments.
@@ -57,18 +60,9 @@ pub struct Mark {
     pub daemon: Option<Pid>,
 }
 
-/// What a program file is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ProgramFacts {
-    pub agent: String,
-    /// The product's front end, where that is a program of its own.
-    pub client: bool,
-    pub version: Option<String>,
-}
-
 #[derive(Debug)]
 enum Kind {
-    Agent(ProgramFacts),
+    Agent(Product),
     /// It could be ZeroClaw, and was not seen to be.
     Unknown,
     Other,
@@ -141,8 +135,8 @@ impl<'h> Recogniser<'h> {
         let facts = self.by_program(process, process.program_key()?)?;
         if let Some((facts, known_by)) = facts {
             let argv = argv(process);
-            let mode = mode(&facts.agent, facts.client, &argv);
-            let ProgramFacts { agent, version, .. } = facts;
+            let mode = mode(facts.id, facts.client, &argv);
+            let (agent, version) = (facts.id.to_owned(), facts.version);
             // The listener decides later, from facts that a snapshot has.
             let role = role_of(&agent, mode, false);
             return Ok(Some(Identity { agent, role, mode: Some(mode), version, known_by }));
@@ -157,7 +151,7 @@ impl<'h> Recogniser<'h> {
         }))
     }
 
-    fn by_program(&self, process: &Proc<'_>, key: ProgramKey) -> Fact<Option<(ProgramFacts, KnownBy)>> {
+    fn by_program(&self, process: &Proc<'_>, key: ProgramKey) -> Fact<Option<(Product, KnownBy)>> {
         if key.bytes < LARGE {
             return Ok(None);
         }
@@ -201,11 +195,11 @@ impl<'h> Recogniser<'h> {
     }
 
     /// A large program that owns a `daemon.sock`: searched through, and known by its open files where that fails.
-    fn by_files(&self, process: &Proc<'_>) -> Option<(ProgramFacts, KnownBy)> {
+    fn by_files(&self, process: &Proc<'_>) -> Option<(Product, KnownBy)> {
         let found = self.host.read_program(process.pid(), |file| {
             let file = Program::new(file)?;
             let constants = sections(&file)?.and_then(|sections| sections.rodata);
-            Ok(constants.map(|range| zeroclaw::program(&file, range)).transpose()?.flatten())
+            Ok(constants.map(|range| product::zeroclaw(&file, range)).transpose()?.flatten())
         });
         if let Ok(Some(facts)) = found {
             return Some((facts, KnownBy::Program));
@@ -213,7 +207,7 @@ impl<'h> Recogniser<'h> {
         let fds = process.fds().ok()?;
         let has = |end: &[u8]| fds.iter().any(|fd| fd.target.as_bytes().ends_with(end));
         let owns = has(b"/daemon.sock.lock") && has(b"/acp-sessions.db");
-        let facts = ProgramFacts { agent: zeroclaw::ID.to_owned(), client: false, version: None };
+        let facts = Product { id: zeroclaw::ID, client: false, version: None };
         owns.then_some((facts, KnownBy::Files))
     }
 
@@ -286,11 +280,11 @@ impl<'h> Recogniser<'h> {
 fn kind_of(file: &dyn ReadAt) -> std::io::Result<Kind> {
     let Some(sections) = sections(file)? else { return Ok(Kind::Other) };
     if let Some(payload) = bun::payload(file, &sections)? {
-        return Ok(opencode::program(file, &payload)?.map_or(Kind::Other, Kind::Agent));
+        return Ok(product::opencode(file, &payload)?.map_or(Kind::Other, Kind::Agent));
     }
     let Some(constants) = sections.rodata else { return Ok(Kind::Other) };
-    let glance = constants.start..constants.end.min(constants.start + zeroclaw::GLANCE);
-    Ok(zeroclaw::program(file, glance)?.map_or(Kind::Unknown, Kind::Agent))
+    let glance = constants.start..constants.end.min(constants.start + product::GLANCE);
+    Ok(product::zeroclaw(file, glance)?.map_or(Kind::Unknown, Kind::Agent))
 }
 
 fn argv(process: &Proc<'_>) -> Vec<Raw> {

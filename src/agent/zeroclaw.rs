@@ -1,18 +1,6 @@
-//! ZeroClaw and zerocode: their programs, modes, and what repairs the environment of their shells.
-//!
-//! Both are Rust programs. Every panic location in them names the crate's source path
-//! (`zeroclaw-runtime-0.8.7/src/…`, 1,032 times in zeroclaw 0.8.7; `zerocode-0.8.7/src/…`, 45 times in zerocode
-//! 0.8.7), from the first kilobytes of `.rodata` on, stripped or not. A single mention proves nothing: this very
-//! program has one.
-
-use std::io;
-use std::ops::Range;
-
-use memchr::memmem::Finder;
+//! ZeroClaw and zerocode: the modes they are started in, and what repairs the environment of their shells.
 
 use super::fix::{self, Fix};
-use super::program::{ReadAt, pieces};
-use super::recognise::ProgramFacts;
 use super::{Agent, AgentProcess, HandedOn, Mode, Role, relaunch};
 use crate::host::{Environ, Host, Raw, Value};
 use crate::verdict::Finding;
@@ -26,51 +14,7 @@ pub use policy::{Policy, parse_policy, policy};
 pub struct ZeroClaw;
 
 /// Id in the catalogue.
-pub(super) const ID: &str = "zeroclaw";
-
-/// How far into the constants a program without any other sign of ZeroClaw is searched: the eighth location stands
-/// 17 KB into zeroclaw's and 39 KB into zerocode's.
-pub(super) const GLANCE: u64 = 512 << 10;
-
-/// As many source paths make a program the crate's own, rather than one that mentions it.
-const ENOUGH: usize = 8;
-
-/// Crates and whether a program made of them is the client. A version or nothing follows, then `/src/`.
-const CRATES: [(&[u8], bool); 2] = [(b"zeroclaw-runtime", false), (b"zerocode", true)];
-
-/// What the program is, if it is ZeroClaw's or zerocode's.
-pub(super) fn program(file: &dyn ReadAt, constants: Range<u64>) -> io::Result<Option<ProgramFacts>> {
-    /// Longest `zeroclaw-runtime-<version>/src/`.
-    const OVERLAP: usize = 64;
-    let finders = CRATES.map(|(name, client)| (Finder::new(name), name.len(), client));
-    let mut seen = [(0usize, None::<String>), (0, None)];
-    pieces(file, constants, OVERLAP, |piece| {
-        for ((finder, length, _), (count, version)) in finders.iter().zip(&mut seen) {
-            for at in finder.find_iter(piece) {
-                let Some(found) = source_of(&piece[at + length..]) else { continue };
-                *count += 1;
-                if version.is_none() {
-                    *version = found.map(str::to_owned);
-                }
-            }
-        }
-        seen.iter().any(|(count, _)| *count >= ENOUGH)
-    })?;
-    let decided = finders.iter().zip(seen).find(|(_, (count, _))| *count >= ENOUGH);
-    Ok(decided.map(|((_, _, client), (_, version))| ProgramFacts { agent: ID.to_owned(), client: *client, version }))
-}
-
-/// The version in `-0.8.7/src/`; none in `/src/`, as a build from a checkout has it. Nothing where neither follows.
-fn source_of(rest: &[u8]) -> Option<Option<&str>> {
-    const SRC: &[u8] = b"/src/";
-    if rest.starts_with(SRC) {
-        return Some(None);
-    }
-    let rest = rest.strip_prefix(b"-")?;
-    let end = rest.iter().take(40).position(|byte| *byte == b'/')?;
-    let version = std::str::from_utf8(&rest[..end]).ok()?;
-    (rest[end..].starts_with(SRC) && version.starts_with(|c: char| c.is_ascii_digit())).then_some(Some(version))
-}
+pub(super) use crate::binary::product::ZEROCLAW as ID;
 
 /// The mode that the arguments of a process known as ZeroClaw select.
 pub(super) fn mode(client: bool, argv: &[Raw]) -> Mode {
@@ -219,26 +163,6 @@ mod tests {
         words.iter().map(|word| Raw::from(*word)).collect()
     }
 
-    fn facts(text: &str) -> Option<(bool, Option<String>)> {
-        let file = text.as_bytes().to_vec();
-        program(&file, 0..file.length()).unwrap().map(|facts| (facts.client, facts.version))
-    }
-
-    #[test]
-    fn a_program_is_known_by_the_source_paths_of_its_panics() {
-        let location = "/root/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/zeroclaw-runtime-0.8.7/src/rpc/tui_identity.rs\0";
-        assert_eq!(facts(&location.repeat(8)), Some((false, Some("0.8.7".to_owned()))));
-        assert_eq!(facts(&"/root/.cargo/registry/src/x/zerocode-0.8.7/src/wire.rs".repeat(9)), Some((true, Some("0.8.7".to_owned()))));
-        assert_eq!(facts(&"/home/u/zeroclaw/crates/zeroclaw-runtime/src/lib.rs".repeat(8)), Some((false, None)));
-    }
-
-    #[test]
-    fn a_program_that_mentions_it_is_another_one() {
-        assert_eq!(facts("zeroclaw-runtime-0.8.7/src/ zeroclaw-runtime/src/ zerocode zeroclaw"), None);
-        assert_eq!(facts(&"zeroclaw-runtime is a crate, zerocode a program; ".repeat(100)), None);
-        assert_eq!(facts(""), None);
-    }
-
     const CONFIG: &str = "[risk_profiles.open]\nshell_env_passthrough = [\"EDITOR\"]\n[agents.main]\nrisk_profile = \"open\"\n";
     const END: &str = "kill 20 && timeout 10 tail --pid=20 -f /dev/null";
 
@@ -316,8 +240,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
-            let _ = source_of(&bytes);
-            let _ = program(&bytes, 0..bytes.len() as u64);
+            let _ = parse_policy(&bytes);
         }
     }
 }

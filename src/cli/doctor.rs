@@ -23,6 +23,9 @@ pub struct Args {
     /// Run on a captured machine that is part of the program: an OpenCode daemon whose display another login got
     #[arg(long, conflicts_with = "from")]
     demo: bool,
+    /// Also find every OpenCode and ZeroClaw program here, and those older than the database they would open
+    #[arg(long)]
+    binaries: bool,
     #[command(flatten)]
     narrow: NarrowArgs,
 }
@@ -44,7 +47,13 @@ pub fn run(args: Args, global: &Global) -> Exit {
         },
     };
     let wanted = |agent: &AgentProcess| narrow.admits(&start.host, &agent.stat, &agent.agent);
-    match doctor::examine(&start.host, &start.redactor, &terminal, wanted, start.connect) {
+    let examined = doctor::examine(&start.host, &start.redactor, &terminal, wanted, start.connect).and_then(|mut report| {
+        if args.binaries {
+            doctor::add_programs(&start.host, &mut report)?;
+        }
+        Ok(report)
+    });
+    match examined {
         Ok(report) => {
             if let Some(pid) = narrow.pid.filter(|pid| report.data.daemons.iter().all(|daemon| daemon.pid != *pid)) {
                 let problem = Problem::new(Exit::NotFound, format!("no agent daemon has pid {pid}"))

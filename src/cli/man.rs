@@ -50,37 +50,38 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     command.build();
     let mut pages = vec![("whoseenv.1".to_owned(), main_page(&command)?)];
     for sub in command.get_subcommands() {
-        pages.push(page(sub, sub.get_name())?);
-        for below in sub.get_subcommands() {
-            pages.push(page(below, &format!("{} {}", sub.get_name(), below.get_name()))?);
-        }
+        below(sub, &[], &mut pages)?;
     }
     Ok(pages)
 }
 
-/// The page of one command, named by the words that call it.
-fn page(command: &clap::Command, words: &str) -> std::io::Result<(String, Vec<u8>)> {
-    let dashed = words.replace(' ', "-");
-    let name = format!("whoseenv-{dashed}");
-    let page = command.clone().display_name(name.clone()).bin_name(format!("whoseenv {words}")).disable_help_subcommand(true);
+/// The page of a command, and those of its own commands.
+fn below(command: &clap::Command, above: &[&str], pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+    let words: Vec<&str> = above.iter().copied().chain([command.get_name()]).collect();
+    let name = format!("whoseenv-{}", words.join("-"));
+    let page = command.clone().display_name(name.clone()).bin_name(format!("whoseenv {}", words.join(" ")));
     let mut text = Vec::new();
     let mut more = Roff::new();
+    let dashed = words.join("-");
     match dashed.as_str() {
         "probe-opencode" => claims(&mut more, OPENCODE),
         "probe-zeroclaw" => claims(&mut more, ZEROCLAW),
-        "probe-exec" => terms(&mut more, "RECIPES", recipe::built_in().iter().map(|recipe| (recipe.id.clone(), recipe.text.as_str()))),
+        "probe-exec" => {
+            terms(&mut more, "RECIPES", recipe::built_in().iter().map(|recipe| (recipe.id.clone(), recipe.text.as_str())));
+            terms(&mut more, "KEYS OF A RECIPE", recipe::KEYS.iter().map(|(key, text)| ((*key).to_owned(), *text)));
+        }
         _ => {}
     }
-    if dashed == "probe-exec" {
-        terms(&mut more, "KEYS OF A RECIPE", recipe::KEYS.iter().map(|(key, text)| ((*key).to_owned(), *text)));
-    }
-    let common = [(Exit::Usage, Exit::Usage.text()), (Exit::Bug, Exit::Bug.text()), (Exit::Io, Exit::Io.text())];
-    let mut codes: Vec<(Exit, &str)> = Exit::of_command(&dashed).iter().copied().chain(common).collect();
-    codes.sort_by_key(|(exit, _)| exit.code());
-    terms(&mut more, "EXIT STATUS", codes.iter().map(|(exit, text)| (exit.code().to_string(), *text)));
     Man::new(page).title(name.to_uppercase()).section("1").manual("whoseenv").source(source()).render(&mut text)?;
+    if !command.has_subcommands() {
+        let common = [(Exit::Usage, Exit::Usage.text()), (Exit::Bug, Exit::Bug.text()), (Exit::Io, Exit::Io.text())];
+        let mut codes: Vec<(Exit, &str)> = Exit::of_command(&dashed).iter().copied().chain(common).collect();
+        codes.sort_by_key(|(exit, _)| exit.code());
+        terms(&mut more, "EXIT STATUS", codes.iter().map(|(exit, text)| (exit.code().to_string(), *text)));
+    }
     more.to_writer(&mut text)?;
-    Ok((format!("{name}.1"), text))
+    pages.push((format!("{name}.1"), text));
+    command.get_subcommands().filter(|sub| sub.get_name() != "help").try_for_each(|sub| below(sub, &words, pages))
 }
 
 /// Every claim: what is done, and what shows that it can tell.
@@ -134,6 +135,7 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     let environment = [
         ("NO_COLOR", "If set and not empty: no colour."),
         ("WHOSEENV_WIDTH", "Columns to wrap to, in place of the terminal's."),
+        ("WHOSEENV_SERVER_PASSWORD", "Password of the server that binary ops --against URL asks."),
         (
             "WHOSEENV_FINGERPRINT_KEY",
             "Key of the fingerprints of masked values. Without it every report has a key of its own, so that fingerprints of two reports tell nothing of each other.",
@@ -144,6 +146,10 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
         (
             "$XDG_CONFIG_HOME/whoseenv/variables.toml",
             "Variables of your own, merged by name into the built-in catalogue. Not read under --from.",
+        ),
+        (
+            "$XDG_CONFIG_HOME/whoseenv/fingerprints.toml",
+            "What strings in a program prove: products, generations and features of your own, merged by id. Not read under --from.",
         ),
         ("$XDG_CONFIG_HOME/whoseenv/agents.toml", "Agents of your own, told by signature, merged by id. Not read under --from."),
         ("$XDG_CONFIG_HOME/whoseenv/probes.toml", "Recipes of your own for probe exec, merged by id."),

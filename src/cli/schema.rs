@@ -9,9 +9,9 @@ use crate::report::{Envelope, Exit, Problem, Rows};
 /// Print the JSON Schema of a command's output
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The command
-    #[arg(value_name = "COMMAND")]
-    command: String,
+    /// The command, such as doctor, or binary scan
+    #[arg(value_name = "COMMAND", required = true)]
+    command: Vec<String>,
 }
 
 type Maker = fn() -> Schema;
@@ -25,6 +25,10 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("owner", of::<diagnose::ownership::Data>),
     ("probe", of::<crate::probe::Data>),
     ("verify", of::<diagnose::verify::Data>),
+    ("binary-scan", of::<diagnose::binaries::strings::Data>),
+    ("binary-ops", of::<diagnose::binaries::operations::Data>),
+    ("binary-identify", of::<diagnose::binaries::identity::Data>),
+    ("binary-diff", of::<diagnose::binaries::comparison::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 
@@ -36,6 +40,12 @@ pub const ROWS: &[(&str, Option<&str>, &str)] = &[
     ("show", <diagnose::portrait::Data as Rows>::FIELD, "an entry of the environment block"),
     ("diff", <diagnose::contrast::Data as Rows>::FIELD, "a variable"),
     ("owner", <diagnose::ownership::Data as Rows>::FIELD, "the answer"),
+    ("probe", <crate::probe::Data as Rows>::FIELD, "a claim"),
+    ("verify", <diagnose::verify::Data as Rows>::FIELD, "a line of evidence"),
+    ("binary-scan", <diagnose::binaries::strings::Data as Rows>::FIELD, "a string in one encoding"),
+    ("binary-ops", <diagnose::binaries::operations::Data as Rows>::FIELD, "an operation"),
+    ("binary-identify", <diagnose::binaries::identity::Data as Rows>::FIELD, "a feature"),
+    ("binary-diff", <diagnose::binaries::comparison::Data as Rows>::FIELD, "the answer"),
     ("snapshot", <diagnose::capture::Data as Rows>::FIELD, "the answer"),
 ];
 
@@ -53,7 +63,8 @@ fn of<T: JsonSchema + 'static>() -> Schema {
 
 pub fn run(args: &Args, global: &Global) -> Exit {
     let printer = super::start::printer(global);
-    match OUTPUTS.iter().find(|(name, _)| *name == args.command) {
+    let command = args.command.join("-");
+    match OUTPUTS.iter().find(|(name, _)| *name == command) {
         Some((name, make)) => {
             let mut schema = make();
             schema.insert("title".to_owned(), format!("whoseenv.{name}/1").into());
@@ -69,8 +80,7 @@ pub fn run(args: &Args, global: &Global) -> Exit {
         }
         None => {
             let names: Vec<_> = OUTPUTS.iter().map(|(name, _)| *name).collect();
-            let problem =
-                Problem::new(Exit::Usage, format!("no schema for {:?}", args.command)).hint(format!("One of: {}", names.join(", ")));
+            let problem = Problem::new(Exit::Usage, format!("no schema for {command:?}")).hint(format!("One of: {}", names.join(", ")));
             printer.problem("schema", None, &problem)
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::Catalog;
+use crate::binary::fingerprints;
 use crate::diagnose::{pseudonyms, snapshot_faults, unusable};
 use crate::env::catalog;
 use crate::host::snapshot::Captured;
@@ -122,7 +123,7 @@ pub fn fingerprint_key() -> Result<FingerprintKey, Problem> {
     }
 }
 
-/// Puts `variables.toml` and `agents.toml` of the user on top of the built-in catalogues.
+/// Puts `variables.toml`, `fingerprints.toml` and `agents.toml` of the user on top of the built-in catalogues.
 fn user_catalogues(quiet: bool) -> Result<(), Problem> {
     let unusable = |path: &Path, error: String| {
         Problem::new(Exit::Usage, format!("{}: {error}", path.display()))
@@ -132,6 +133,10 @@ fn user_catalogues(quiet: bool) -> Result<(), Problem> {
         let merged = catalog::built_in().merge(&text).map_err(|error| unusable(&path, error.to_string()))?;
         // A catalogue is in force already only when this was done before.
         let _ = catalog::put_in_force(merged);
+    }
+    if let Some((path, text)) = user_file("fingerprints.toml", quiet)? {
+        let user = fingerprints::Table::parse(&text).map_err(|error| unusable(&path, error.to_string()))?;
+        fingerprints::Table::built_in().merged(user).put_in_force();
     }
     if let Some((path, text)) = user_file("agents.toml", quiet)? {
         let user = Catalog::parse(&text).map_err(|error| unusable(&path, error.to_string()))?;

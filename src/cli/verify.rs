@@ -74,7 +74,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     match verify::verify(&start.host, &start.redactor, &query, live.as_ref(), &progress) {
         Ok(report) => {
             drop(progress);
-            start.print(report, |report| page(report, start.verbose))
+            start.answer(report, |report| page(report, start.verbose))
         }
         Err(problem) => start.problem("verify", &problem),
     }

@@ -23,6 +23,7 @@ use crate::verdict::{Finding, Liveness, Outcome};
 
 use crate::env::reference::Reference;
 
+use super::binaries::inventory;
 use super::contrast;
 use super::subject::{Subject, SubjectData};
 use super::values::Shown;
@@ -42,6 +43,9 @@ pub struct Data {
     pub others: Vec<Other>,
     /// What was looked for.
     pub looked_for: Vec<String>,
+    /// Every program that was found, and the databases that they would open; with `--binaries` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub programs: Option<inventory::Data>,
 }
 
 impl crate::report::Rows for Data {
@@ -192,6 +196,7 @@ pub fn examine(
         daemons,
         others,
         looked_for: Catalog::in_force().agents().iter().map(|agent| agent.id.clone()).collect(),
+        programs: None,
     };
     let mut report = Report::new("doctor", data);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -204,6 +209,20 @@ pub fn examine(
         report.notes.push(format!("the environment of {} could not be read: {reason}", terminal.label));
     }
     Ok(report)
+}
+
+/// Adds every program that is found here, and the ones that are older than the database they would open.
+///
+/// # Errors
+/// When the processes of the machine cannot be listed.
+pub fn add_programs(host: &Host, report: &mut Report<Data>) -> Fact<()> {
+    let examined = inventory::examine(host)?;
+    report.data.programs = Some(examined.data);
+    report.findings.extend(examined.findings);
+    report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    report.notes.extend(examined.notes);
+    report.undetermined |= examined.undetermined;
+    Ok(())
 }
 
 fn daemon(

@@ -3,6 +3,8 @@
 //! None of them is enough: what a live daemon has says nothing of what it would do with an upload, an experiment says
 //! nothing of the daemon that runs, and a string in a program says nothing of what happens.
 
+mod binary;
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -14,7 +16,7 @@ use crate::env::diff::{State, diff};
 use crate::host::{Fact, Host};
 use crate::probe::{self, Judged};
 use crate::redact::Redactor;
-use crate::report::{Progress, Report};
+use crate::report::{Progress, Report, Rows};
 use crate::verdict::{Evidence, How, Outcome};
 
 /// What the four lines come to.
@@ -32,6 +34,16 @@ pub struct Data {
     pub probe: probe::Data,
 }
 
+impl Rows for Data {
+    type Row = Line;
+    const FIELD: Option<&'static str> = Some("lines");
+
+    fn split(mut self) -> (Option<Self>, Vec<Line>) {
+        let rows = std::mem::take(&mut self.lines);
+        (Some(self), rows)
+    }
+}
+
 /// One line of evidence.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Line {
@@ -44,17 +56,6 @@ pub struct Line {
     /// In one sentence.
     pub says: String,
     /// What was read.
-    pub evidence: Vec<Evidence>,
-}
-
-/// What a binary shows of itself, as the room for binaries identifies it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Identified {
-    /// What it is: product, version, generation.
-    pub says: String,
-    /// Whether it has the strings of the feature that the injection tests.
-    pub has_feature: Option<bool>,
-    /// Strings with their counts and offsets.
     pub evidence: Vec<Evidence>,
 }
 
@@ -83,6 +84,14 @@ impl Agent {
         match self {
             Agent::OpenCode => "opencode",
             Agent::ZeroClaw => "zeroclaw",
+        }
+    }
+
+    /// The feature of the table of fingerprints that the injection tests.
+    fn feature(self) -> &'static str {
+        match self {
+            Agent::OpenCode => "session_environment",
+            Agent::ZeroClaw => "client_environment",
         }
     }
 
@@ -120,21 +129,17 @@ pub fn verify(
         }
     };
     let (injection, control) = query.agent.claims();
-    let lines =
-        vec![first, claim_line("injection", injection, &probe), claim_line("control", control, &probe), binary_line(identified(query))];
+    let (fourth, disagrees) = binary::line(host, query.agent, &query.program);
+    let lines = vec![first, claim_line("injection", injection, &probe), claim_line("control", control, &probe), fourth];
     let probed = probing::report("verify", probe, &[]);
     let meaning = meaning(query.agent, &probed.data);
     let data =
         Data { agent: query.agent.id().to_owned(), program: query.program.display().to_string(), lines, meaning, probe: probed.data };
     let mut report = Report::new("verify", data);
     report.findings = probed.findings;
+    report.findings.extend(disagrees);
     report.notes = live.map(|live| live.notes.clone()).unwrap_or_default();
     Ok(report)
-}
-
-/// Where the room for binaries joins: what it identifies in `query.program`; none as long as nobody looks.
-fn identified(_query: &Query) -> Option<Identified> {
-    None
 }
 
 /// The live daemon's environment against this terminal's.
@@ -192,20 +197,6 @@ fn claim_line(line: &'static str, id: &str, probe: &probe::Data) -> Line {
             evidence: claim.evidence.clone(),
         },
         None => Line { line, claim: Some(id.to_owned()), outcome: None, says: "not looked at".to_owned(), evidence: Vec::new() },
-    }
-}
-
-/// What the program file itself shows.
-pub fn binary_line(identified: Option<Identified>) -> Line {
-    match identified {
-        Some(found) => Line {
-            line: "binary",
-            claim: None,
-            outcome: found.has_feature.map(|has| if has { Outcome::Confirmed } else { Outcome::NotSupported }),
-            says: found.says,
-            evidence: found.evidence,
-        },
-        None => Line { line: "binary", claim: None, outcome: None, says: "not looked at".to_owned(), evidence: Vec::new() },
     }
 }
 

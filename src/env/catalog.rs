@@ -251,7 +251,16 @@ pub fn all() -> &'static [Variable] {
 
 /// A redactor whose allow-list is the catalogue in force.
 pub fn redactor(key: FingerprintKey, show: ShowPolicy) -> Redactor {
-    Redactor::new(key, show, catalog())
+    Redactor::new(key, show, &WhenAsked)
+}
+
+/// Reads the catalogue when the first value is judged: a command that shows none starts without it.
+struct WhenAsked;
+
+impl redact::AllowList for WhenAsked {
+    fn allows(&self, name: &[u8], value: &[u8]) -> Option<Allowance> {
+        catalog().allows(name, value)
+    }
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ impl Host {
         })
     }
 
-    fn place(&self, view: View, path: &[u8]) -> Fact<Place> {
+    pub(super) fn place(&self, view: View, path: &[u8]) -> Fact<Place> {
         let root = self.live_root().ok_or(Unknown::NotCaptured)?;
         let path = path.to_vec();
         Ok(match view.mount {
@@ -275,13 +275,13 @@ pub fn read_named(path: &Path) -> Fact<Vec<u8>> {
 }
 
 /// A path, and the root it is looked up below when that is not ours.
-struct Place {
+pub(super) struct Place {
     root: Option<PathBuf>,
     path: Vec<u8>,
 }
 
 impl Place {
-    fn shown(&self) -> PathBuf {
+    pub(super) fn shown(&self) -> PathBuf {
         let path = Path::new(std::ffi::OsStr::from_bytes(&self.path));
         match &self.root {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
@@ -289,7 +289,7 @@ impl Place {
         }
     }
 
-    fn open(&self, flags: OFlags) -> Fact<OwnedFd> {
+    pub(super) fn open(&self, flags: OFlags) -> Fact<OwnedFd> {
         // openat2 refuses flags that O_PATH would make meaningless.
         let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | OFlags::CLOEXEC | OFlags::NOCTTY };
         match &self.root {

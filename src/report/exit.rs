@@ -123,6 +123,27 @@ impl Exit {
                 (Exit::NotFound, "there is no such agent or program"),
                 (Exit::Undetermined, "an experiment could not tell"),
             ],
+            "binary-scan" | "binary-identify" => &[
+                (Exit::Ok, "the file was read; how often a string is there is no finding"),
+                (Exit::Findings, "identify: version and code are of two generations"),
+                (Exit::NotFound, "there is no such file, process or agent"),
+                (Exit::NotPermitted, "the program may not be read from this account"),
+                (Exit::Undetermined, "no strings decide, the file changed while it was read, or --from: a snapshot holds no programs"),
+            ],
+            "binary-ops" => &[
+                (Exit::Ok, "the operations are listed, and equal to the contract where one was named"),
+                (Exit::Findings, "they differ from the contract"),
+                (Exit::NotFound, "there is no such file, process or agent"),
+                (Exit::NotPermitted, "the program may not be read from this account"),
+                (Exit::Undetermined, "the file changed while it was read, or --from: a snapshot holds no programs"),
+            ],
+            "binary-diff" => &[
+                (Exit::Ok, "nothing came and nothing went"),
+                (Exit::Findings, "something did"),
+                (Exit::NotFound, "one of them is not there"),
+                (Exit::NotPermitted, "one of them may not be read from this account"),
+                (Exit::Undetermined, "a file changed while it was read, or --from: a snapshot holds no programs"),
+            ],
             "snapshot" => &[(Exit::Ok, "the snapshot is written"), (Exit::NotFound, "--pid names a process that is not there")],
             _ => &[(Exit::Ok, "it is written")],
         }

@@ -202,6 +202,10 @@ registry! {
         PROBE_LEFT = "probe.left", Warning, "Something that a probe made could not be removed.";
         /// What a recipe expects was not seen.
         PROBE_UNEXPECTED = "probe.unexpected", Error, "A command that a recipe describes did not have the environment that the recipe expects.";
+        /// A version string and the code are of two generations.
+        BINARY_VERSION_DISAGREES = "binary.version_disagrees", Warning, "The version that a program carries is of another generation than its code.";
+        /// A program that does not know the database's schema.
+        BINARY_OLDER_THAN_DATABASE = "binary.older_than_database", Error, "A program lacks changes that were made to the database that it would open: it fails there, or damages it.";
         /// The snapshot was changed.
         SNAPSHOT_ALTERED = "snapshot.altered", Error, "A fact in the snapshot is not the one that was captured; it is not used.";
         /// The snapshot has a hole.

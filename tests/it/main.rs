@@ -4,6 +4,7 @@
 mod world;
 
 mod bad_input;
+mod binary;
 mod canary;
 mod capture;
 mod cases;

@@ -2,6 +2,7 @@
 
 use super::super::diff::{alive, style_of};
 use super::super::ps::age;
+use crate::diagnose::binaries::inventory;
 use crate::diagnose::doctor::needs::{Need, Verdict};
 use crate::diagnose::doctor::{Daemon, Data, Point};
 use crate::report::{Page, Report, Style, Text};
@@ -80,12 +81,39 @@ pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
         list(&mut page, &findings, verbose);
         fixes(&mut page, &findings);
     }
+    if let Some(programs) = &data.programs {
+        found(&mut page, programs);
+    }
     page.gap();
     page.line(0, summary(&report.findings, hidden || report.undetermined || report.not_permitted));
     for note in &report.notes {
         page.hanging(0, 2, Text::styled(Style::Dim, note));
     }
     page
+}
+
+/// The programs that were found, and the databases that they would open.
+fn found(page: &mut Page, programs: &inventory::Data) {
+    page.heading("Programs");
+    if programs.binaries.is_empty() {
+        page.line(2, "no OpenCode and no ZeroClaw program was found");
+    }
+    let rows = programs.binaries.iter().map(|binary| {
+        let older = binary.older_than.iter().map(|older| format!("lacks {} of {}", older.lacking.len(), older.database));
+        let older = older.collect::<Vec<_>>().join("; ");
+        vec![
+            Text::styled(Style::Strong, &binary.path),
+            Text::plain(format!("{} {}", binary.product, binary.version_string.as_deref().unwrap_or("?"))),
+            Text::plain(binary.generation.as_deref().unwrap_or("?")),
+            Text::styled(Style::Dim, binary.found.join(", ")),
+            Text::styled(Style::Bad, older),
+        ]
+    });
+    page.table(2, vec!["PROGRAM", "VERSION", "GENERATION", "FOUND", "OLDER"], rows.collect());
+    for database in &programs.databases {
+        let last = database.last_migration.as_ref().map(|last| format!(", the last {last}")).unwrap_or_default();
+        page.hanging(2, 4, Text::plain(&database.path).then(Style::Dim, format!(": {} changes were made{last}", database.migrations)));
+    }
 }
 
 /// As findings name it.

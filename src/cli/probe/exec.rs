@@ -78,7 +78,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     recipe.in_band |= args.in_band;
     if args.dry_run {
-        return start.print(probing::report("probe", exec::plan(&recipe), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", exec::plan(&recipe), &[]), |report| super::page(report, start.verbose));
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
@@ -86,7 +86,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let progress = Progress::new(format!("probe {}", recipe.id), args.repeat.map(u64::from), global.quiet);
     let data = exec::probe(&recipe, args.repeat, Duration::from_secs(args.timeout), &progress);
     drop(progress);
-    start.print(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
+    start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
 }
 
 /// Those of the program, the user's, and the file's, merged by id.

@@ -70,7 +70,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     let required: Vec<Required> = args.require.into_iter().map(Required::from).collect();
     if args.dry_run {
-        return start.print(probing::report("probe", opencode::plan(&target), &required), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", opencode::plan(&target), &required), |report| super::page(report, start.verbose));
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
@@ -81,7 +81,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     match opencode::probe(&start.host, &options, &progress) {
         Ok(data) => {
             drop(progress);
-            start.print(probing::report("probe", data, &required), |report| super::page(report, start.verbose))
+            start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose))
         }
         Err(problem) => start.problem("probe", &problem),
     }

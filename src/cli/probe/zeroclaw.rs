@@ -50,7 +50,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         (None, live) => Target::Live(live.flatten()),
     };
     if args.dry_run {
-        return start.print(probing::report("probe", zeroclaw::plan(&target), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", zeroclaw::plan(&target), &[]), |report| super::page(report, start.verbose));
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
@@ -61,7 +61,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     match zeroclaw::probe(&start.host, &options, &progress) {
         Ok(data) => {
             drop(progress);
-            start.print(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
+            start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
         }
         Err(problem) => start.problem("probe", &problem),
     }

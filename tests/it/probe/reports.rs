@@ -31,6 +31,9 @@ fn r14_service_session_and_effective_environment_stand_side_by_side() {
     assert_eq!(lines, ["live", "injection", "control", "binary"]);
     assert_eq!(json["data"]["lines"][1]["outcome"], "not_supported");
     assert_eq!(json["data"]["lines"][2]["outcome"], "confirmed");
+    // As grep counts `session.environment` in that program: 0.
+    assert_eq!(json["data"]["lines"][3]["outcome"], "not_supported");
+    assert!(json["data"]["lines"][3]["says"].as_str().unwrap().contains("generation preview"), "{json:#}");
     assert!(json["data"]["meaning"].as_str().unwrap().contains("frozen at that moment"));
 }
 

@@ -29,6 +29,13 @@ pub fn opencode_v1() -> Needed<PathBuf> {
     Ok(for_everyone(&place, &cached))
 }
 
+/// Another version of OpenCode 1.x, ready for any account to run.
+pub fn opencode(version: &str) -> Needed<PathBuf> {
+    let place = format!("opencode-{version}");
+    let cached = fetched(&place, "opencode", |dir| npm(dir, "opencode-linux-x64", version, "opencode"))?;
+    Ok(for_everyone(&place, &cached))
+}
+
 /// OpenCode 2.0 preview, ready for any account to run.
 pub fn opencode_preview() -> Needed<PathBuf> {
     let place = format!("opencode2-{OPENCODE_PREVIEW}");

@@ -7,7 +7,8 @@
 use std::io;
 use std::ops::Range;
 
-use super::program::{ReadAt, Sections, u32_at, u64_at};
+use super::elf::Sections;
+use super::read::{ReadAt, u32_at, u64_at};
 
 const TRAILER: &[u8] = b"\n---- Bun! ----\n";
 const OFFSETS: u64 = 32;
@@ -18,15 +19,20 @@ const TABLE: u64 = 65_536 * 52;
 
 /// What a Bun program carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Payload {
+pub struct Payload {
     /// The `--user-agent=` among the arguments compiled in.
     pub user_agent: Option<String>,
     /// Where the sources of its JavaScript modules are in the file, the one that starts first.
     pub scripts: Vec<Range<u64>>,
+    /// Where the payload is; the trailer alone, where it does not say how long the payload is.
+    pub range: Range<u64>,
 }
 
 /// The payload of a Bun program; none for any other file.
-pub(super) fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payload>> {
+///
+/// # Errors
+/// What the system says.
+pub fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payload>> {
     let end = sections.bun.as_ref().map_or(file.length(), |bun| bun.end);
     let start = end.saturating_sub(TAIL);
     let tail = file.part(start..end)?;
@@ -35,8 +41,11 @@ pub(super) fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Opti
     if tail.len() - at - TRAILER.len() > 8 {
         return Ok(None);
     }
-    let scripts = modules(file, start + at as u64, &tail[..at])?.unwrap_or_default();
-    Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts }))
+    let trailer = start + at as u64;
+    let base = base(trailer, &tail[..at]);
+    let scripts = base.map(|base| modules(file, base, trailer, &tail[..at])).transpose()?.flatten().unwrap_or_default();
+    let range = base.unwrap_or(trailer)..trailer + TRAILER.len() as u64;
+    Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts, range }))
 }
 
 fn user_agent(tail: &[u8]) -> Option<String> {
@@ -46,11 +55,16 @@ fn user_agent(tail: &[u8]) -> Option<String> {
     String::from_utf8(value[..length].to_vec()).ok()
 }
 
-fn modules(file: &dyn ReadAt, trailer: u64, tail: &[u8]) -> io::Result<Option<Vec<Range<u64>>>> {
+/// Where the payload starts, by the length that it states.
+fn base(trailer: u64, tail: &[u8]) -> Option<u64> {
+    let offsets = &tail[tail.len().checked_sub(OFFSETS as usize)?..];
+    (trailer - OFFSETS).checked_sub(u64_at(offsets, 0))
+}
+
+fn modules(file: &dyn ReadAt, base: u64, trailer: u64, tail: &[u8]) -> io::Result<Option<Vec<Range<u64>>>> {
     let Some(offsets) = tail.len().checked_sub(OFFSETS as usize).map(|at| &tail[at..]) else { return Ok(None) };
-    let bytes = u64_at(offsets, 0);
+    let bytes = trailer - OFFSETS - base;
     let (table, length, entry) = (u64::from(u32_at(offsets, 8)), u64::from(u32_at(offsets, 12)), u32_at(offsets, 16) as usize);
-    let Some(base) = (trailer - OFFSETS).checked_sub(bytes) else { return Ok(None) };
     if length == 0 || length > TABLE || table + length > bytes {
         return Ok(None);
     }
@@ -97,7 +111,7 @@ fn scripts(file: &dyn ReadAt, base: u64, bytes: u64, rows: &[u8], stride: usize,
 
 /// A Bun payload with these JavaScript modules, the first one being the entry, for tests.
 #[cfg(test)]
-pub(super) fn made_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
+pub(crate) fn made_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut table = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -127,7 +141,7 @@ pub(super) fn made_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::{made_elf, sections};
+    use super::super::elf::{made_elf, sections};
     use super::*;
 
     fn read(file: &Vec<u8>) -> Option<Payload> {

@@ -1,0 +1,366 @@
+//! As much of JavaScript as a path is made of: strings, templates, names of constants, members of constant objects, and sums
+//! of these. Nothing is run, and what is not of this form is no path.
+
+use std::borrow::Cow;
+
+/// How deep constants may be made of constants.
+const DEPTH: usize = 8;
+/// How far from its use a constant is looked for, on either side.
+const NEAR: usize = 1 << 20;
+/// How many assignments to one name are looked at.
+const ASSIGNMENTS: usize = 64;
+/// Longest string that is read.
+const STRING: usize = 512;
+/// How far behind a call its annotations may end.
+const CHAIN: usize = 64 << 10;
+
+/// A text of JavaScript.
+pub(super) struct Source<'t> {
+    text: &'t [u8],
+}
+
+/// A word, and where it starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<'t> {
+    pub at: usize,
+    pub text: &'t [u8],
+}
+
+/// The first two arguments of a registration.
+#[derive(Debug)]
+pub(super) struct Call<'t> {
+    pub id: String,
+    pub path: Expression<'t>,
+}
+
+/// A registration by a function of its own.
+#[derive(Debug)]
+pub(super) struct Bare<'t> {
+    pub callee: &'t [u8],
+    pub at: usize,
+    /// Its opening parenthesis.
+    pub open: usize,
+    pub id: String,
+    pub path: String,
+}
+
+/// A sum of parts.
+pub(super) type Expression<'t> = Vec<Part<'t>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part<'t> {
+    Text(String),
+    Name(&'t [u8]),
+    Member(&'t [u8], &'t [u8]),
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
+}
+
+fn is_id(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_alphabetic()) && text.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
+}
+
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_:{}*.-~@?".contains(&byte))
+}
+
+impl<'t> Source<'t> {
+    pub(super) fn new(text: &'t [u8]) -> Source<'t> {
+        Source { text }
+    }
+
+    /// The word that ends before `end`.
+    pub(super) fn word_before(&self, end: usize) -> Option<Word<'t>> {
+        let length = self.text[..end].iter().rev().take(128).take_while(|byte| is_word(**byte)).count();
+        (length > 0).then(|| Word { at: end - length, text: &self.text[end - length..end] })
+    }
+
+    /// The word that starts at `at`.
+    pub(super) fn word_at(&self, at: usize) -> Option<Word<'t>> {
+        let rest = self.text.get(at..)?;
+        let length = rest.iter().take(128).take_while(|byte| is_word(**byte)).count();
+        (length > 0 && !rest[0].is_ascii_digit()).then(|| Word { at, text: &rest[..length] })
+    }
+
+    fn skip_spaces(&self, mut at: usize) -> usize {
+        while self.text.get(at).is_some_and(u8::is_ascii_whitespace) {
+            at += 1;
+        }
+        at
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.text.get(at).copied()
+    }
+
+    /// `"id",path` and what ends an argument, behind an opening parenthesis.
+    pub(super) fn registration(&self, at: usize) -> Option<Call<'t>> {
+        let (id, after) = self.string(self.skip_spaces(at))?;
+        let comma = self.skip_spaces(after);
+        if self.byte(comma) != Some(b',') || !is_id(&id) {
+            return None;
+        }
+        let (path, end) = self.expression(self.skip_spaces(comma + 1))?;
+        matches!(self.byte(self.skip_spaces(end)), Some(b',' | b')')).then(|| Call { id: id.into_owned(), path })
+    }
+
+    /// A string in quotes, without escapes but those of quotes and slashes; and where it ends.
+    fn string(&self, at: usize) -> Option<(Cow<'t, str>, usize)> {
+        let quote = self.byte(at).filter(|byte| matches!(byte, b'"' | b'\''))?;
+        let rest = self.text.get(at + 1..self.text.len().min(at + 1 + STRING))?;
+        let end = memchr::memchr3(quote, b'\\', b'\n', rest)?;
+        if rest[end] != quote {
+            return None;
+        }
+        Some((std::str::from_utf8(&rest[..end]).ok()?.into(), at + end + 2))
+    }
+
+    /// A sum; and where it ends.
+    fn expression(&self, at: usize) -> Option<(Expression<'t>, usize)> {
+        let (mut parts, mut end) = self.term(at)?;
+        loop {
+            let plus = self.skip_spaces(end);
+            if self.byte(plus) != Some(b'+') || self.byte(plus + 1) == Some(b'+') || parts.len() > 32 {
+                return Some((parts, end));
+            }
+            let (more, after) = self.term(self.skip_spaces(plus + 1))?;
+            parts.extend(more);
+            end = after;
+        }
+    }
+
+    fn term(&self, at: usize) -> Option<(Expression<'t>, usize)> {
+        match self.byte(at)? {
+            b'"' | b'\'' => self.string(at).map(|(text, end)| (vec![Part::Text(text.into_owned())], end)),
+            b'`' => self.template(at),
+            _ => self.name(at).map(|(part, end)| (vec![part], end)),
+        }
+    }
+
+    /// `name` or `name.member`.
+    fn name(&self, at: usize) -> Option<(Part<'t>, usize)> {
+        let word = self.word_at(at)?;
+        let end = at + word.text.len();
+        if self.byte(end) != Some(b'.') {
+            return Some((Part::Name(word.text), end));
+        }
+        let member = self.word_at(end + 1)?;
+        Some((Part::Member(word.text, member.text), end + 1 + member.text.len()))
+    }
+
+    fn template(&self, at: usize) -> Option<(Expression<'t>, usize)> {
+        let (mut parts, mut from) = (Vec::new(), at + 1);
+        let limit = self.text.len().min(at + STRING);
+        loop {
+            let rest = self.text.get(from..limit)?;
+            let end = memchr::memchr3(b'`', b'$', b'\\', rest)?;
+            parts.push(Part::Text(std::str::from_utf8(&rest[..end]).ok()?.to_owned()));
+            match rest[end] {
+                b'`' => return Some((parts, from + end + 1)),
+                b'$' if rest.get(end + 1) == Some(&b'{') => {
+                    let (part, after) = self.name(self.skip_spaces(from + end + 2))?;
+                    let close = self.skip_spaces(after);
+                    if self.byte(close) != Some(b'}') || parts.len() > 32 {
+                        return None;
+                    }
+                    parts.push(part);
+                    from = close + 1;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The path that an expression used at `at` makes, if it makes one.
+    pub(super) fn path(&self, expression: &[Part<'t>], at: usize) -> Option<String> {
+        self.value(expression, at, DEPTH).filter(|path| is_path(path))
+    }
+
+    fn value(&self, expression: &[Part<'t>], at: usize, depth: usize) -> Option<String> {
+        let depth = depth.checked_sub(1)?;
+        let mut whole = String::new();
+        for part in expression {
+            match part {
+                Part::Text(text) => whole.push_str(text),
+                Part::Name(name) => whole.push_str(&self.constant(name, at, depth, |source, place| {
+                    let (expression, end) = source.expression(place)?;
+                    source.ends(end).then(|| source.value(&expression, place, depth)).flatten()
+                })?),
+                Part::Member(name, member) => whole.push_str(&self.constant(name, at, depth, |source, place| {
+                    let (expression, place) = source.member(place, member)?;
+                    source.value(&expression, place, depth)
+                })?),
+            }
+            if whole.len() > STRING {
+                return None;
+            }
+        }
+        Some(whole)
+    }
+
+    /// What follows a constant's value.
+    fn ends(&self, at: usize) -> bool {
+        matches!(self.byte(at), None | Some(b',' | b';' | b'\n' | b'\r' | b'}' | b')'))
+    }
+
+    /// The nearest assignment to `name` that makes sense to `read`: before its use first, which is where minifiers put it.
+    fn constant(&self, name: &[u8], at: usize, depth: usize, read: impl Fn(&Self, usize) -> Option<String>) -> Option<String> {
+        let needle = [name, b"="].concat();
+        let finder = memchr::memmem::Finder::new(&needle);
+        let reverse = memchr::memmem::FinderRev::new(&needle);
+        let start = at.saturating_sub(NEAR);
+        let place = |found: usize| {
+            let free = found.checked_sub(1).is_none_or(|before| !is_word(self.text[before]) && self.text[before] != b'.');
+            let value = found + needle.len();
+            let assigned = !matches!(self.byte(value), Some(b'=' | b'>'));
+            (free && assigned).then(|| self.skip_spaces(value))
+        };
+        let spaced = [name, b" = "].concat();
+        let before = reverse.rfind_iter(&self.text[start..at]).map(|found| start + found);
+        let after = finder.find_iter(&self.text[at..self.text.len().min(at + NEAR)]).map(|found| at + found);
+        // The deeper, the fewer: a text made to be slow must not be.
+        let tries = ASSIGNMENTS >> (DEPTH - depth).min(5);
+        let near = before.take(ASSIGNMENTS).chain(after.take(ASSIGNMENTS)).filter_map(place);
+        near.take(tries).find_map(|place| read(self, place)).or_else(|| {
+            let found = memchr::memmem::rfind(&self.text[start..at], &spaced)? + start;
+            let free = found.checked_sub(1).is_none_or(|before| !is_word(self.text[before]) && self.text[before] != b'.');
+            free.then(|| read(self, self.skip_spaces(found + spaced.len()))).flatten()
+        })
+    }
+
+    /// The value of a member of the object that starts at `at`.
+    fn member(&self, at: usize, member: &[u8]) -> Option<(Expression<'t>, usize)> {
+        let mut at = match self.byte(at)? {
+            b'{' => at + 1,
+            // Object.freeze({…})
+            _ => memchr::memmem::find(self.text.get(at..self.text.len().min(at + 32))?, b"freeze({").map(|found| at + found + 8)?,
+        };
+        let limit = self.text.len().min(at + CHAIN);
+        while at < limit {
+            at = self.skip_spaces(at);
+            let (key, end) = match self.string(at) {
+                Some((key, end)) => (key.into_owned().into_bytes(), end),
+                None => {
+                    let word = self.word_at(at)?;
+                    (word.text.to_vec(), at + word.text.len())
+                }
+            };
+            let colon = self.skip_spaces(end);
+            if self.byte(colon) == Some(b':') {
+                let value = self.skip_spaces(colon + 1);
+                if key == member {
+                    return self.expression(value).map(|(expression, _)| (expression, value));
+                }
+                at = self.argument_end(value)?;
+            } else {
+                at = self.argument_end(end)?;
+            }
+            if self.byte(at) != Some(b',') {
+                return None;
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Where an argument or a member's value ends: at the comma or the bracket that closes what it stands in.
+    fn argument_end(&self, mut at: usize) -> Option<usize> {
+        let limit = self.text.len().min(at + CHAIN);
+        let mut depth = 0usize;
+        while at < limit {
+            match self.text[at] {
+                b',' if depth == 0 => return Some(at),
+                b')' | b']' | b'}' if depth == 0 => return Some(at),
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' => depth -= 1,
+                quote @ (b'"' | b'\'' | b'`') => {
+                    at += 1;
+                    while at < limit && self.text[at] != quote {
+                        at += if self.text[at] == b'\\' { 2 } else { 1 };
+                    }
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Behind the bracket that closes the one at `open`.
+    fn closed(&self, open: usize) -> Option<usize> {
+        let mut at = open + 1;
+        loop {
+            at = self.argument_end(at)?;
+            if self.byte(at) != Some(b',') {
+                return Some(at + 1);
+            }
+            at += 1;
+        }
+    }
+
+    /// The name in the contract that is annotated to the call whose parenthesis is at `open`:
+    /// `….annotateMerge(S.annotations({identifier:"v2.session.list",…}))`.
+    pub(super) fn identifier(&self, open: usize) -> Option<String> {
+        const ANNOTATIONS: &[u8] = b"annotations({";
+        const IDENTIFIER: &[u8] = b"identifier:";
+        let mut at = self.closed(open)?;
+        for _ in 0..16 {
+            if self.byte(at) != Some(b'.') {
+                return None;
+            }
+            let word = self.word_at(at + 1)?;
+            let open = at + 1 + word.text.len();
+            if self.byte(open) != Some(b'(') {
+                return None;
+            }
+            let end = self.closed(open)?;
+            let inside = &self.text[open..end];
+            if let Some(found) = memchr::memmem::find(&inside[..inside.len().min(64)], ANNOTATIONS) {
+                let members = open + found + ANNOTATIONS.len();
+                let near = &self.text[members..end.min(members + 4096)];
+                if let Some(found) = memchr::memmem::find(near, IDENTIFIER) {
+                    return self.string(members + found + IDENTIFIER.len()).map(|(text, _)| text.into_owned());
+                }
+            }
+            at = end;
+        }
+        None
+    }
+
+    /// Calls of a function with an id of several words and a path: `ao("session.list","/api/session"`.
+    pub(super) fn bare_calls(&self) -> Vec<Bare<'t>> {
+        let mut calls = Vec::new();
+        for found in memchr::memmem::find_iter(self.text, b"\",\"/") {
+            let length =
+                self.text[..found].iter().rev().take(128).take_while(|byte| is_word(**byte) || matches!(**byte, b'.' | b'-')).count();
+            let Some(open) = (found - length).checked_sub(2) else { continue };
+            if &self.text[open..open + 2] != b"(\"" {
+                continue;
+            }
+            let Some(callee) = self.word_before(open) else { continue };
+            let method = callee.at.checked_sub(1).is_some_and(|before| self.text[before] == b'.');
+            let (Ok(id), Some((path, end))) = (std::str::from_utf8(&self.text[found - length..found]), self.string(found + 2)) else {
+                continue;
+            };
+            let next = self.byte(end);
+            if !method && is_id(id) && id.contains('.') && is_path(&path) && path.len() > 1 && matches!(next, Some(b',' | b')')) {
+                calls.push(Bare { callee: callee.text, at: callee.at, open, id: id.to_owned(), path: path.into_owned() });
+            }
+        }
+        calls
+    }
+
+    /// The method of a function that registers: `ao=make("GET")`.
+    pub(super) fn maker(&self, callee: &[u8], at: usize) -> Option<&'static str> {
+        const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+        let found = self.constant(callee, at, DEPTH, |source, place| {
+            let word = source.word_at(place)?;
+            let open = place + word.text.len();
+            let (method, end) = (source.byte(open) == Some(b'(')).then(|| source.string(open + 1)).flatten()?;
+            (source.byte(end) == Some(b')')).then(|| method.into_owned())
+        })?;
+        METHODS.into_iter().find(|method| *method == found)
+    }
+}

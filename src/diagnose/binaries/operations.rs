@@ -1,0 +1,95 @@
+//! `binary ops`: the REST operations that a bundle registers, and a contract against them.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{FileData, Opened, unreadable};
+use crate::binary::ops::contract::{self, Comparison, Listed};
+use crate::binary::ops::{self, Operation};
+use crate::host::{Unknown, connect, files};
+use crate::report::{Exit, Problem, Report, Rows};
+
+/// The answer of `binary ops`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Data {
+    /// The file.
+    pub file: FileData,
+    /// Every operation that the bundle registers, in the order of the file.
+    pub operations: Vec<Operation>,
+    /// Registrations whose path could not be made out.
+    pub unresolved: Vec<Unresolved>,
+    /// The contract against them, where one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<Comparison>,
+}
+
+impl Rows for Data {
+    type Row = Operation;
+    const FIELD: Option<&'static str> = Some("operations");
+
+    fn split(mut self) -> (Option<Self>, Vec<Operation>) {
+        let rows = std::mem::take(&mut self.operations);
+        (Some(self), rows)
+    }
+}
+
+/// A registration whose path could not be made out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Unresolved {
+    /// The id that it is registered by.
+    pub id: String,
+    /// Where.
+    pub offset: u64,
+}
+
+/// Reads the operations.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Result<Report<Data>, Problem> {
+    let found = ops::operations(&opened.program).map_err(|error| unreadable(&opened.label, &error))?;
+    let against = contract.map(|(source, listed)| contract::compare(source, &found.found, listed));
+    let data = Data {
+        file: opened.data(),
+        unresolved: found.unresolved.into_iter().map(|(offset, id)| Unresolved { id, offset }).collect(),
+        against,
+        operations: found.found,
+    };
+    let mut report = Report::new("binary-ops", data);
+    report.differs = report.data.against.as_ref().is_some_and(|against| !against.is_equal());
+    if report.data.operations.is_empty() {
+        report.notes.push("no registration of a known form is in it: d.get(\"id\",\"/path\",…) or f(\"id\",\"/path\",…)".to_owned());
+    }
+    match report.data.unresolved.len() {
+        0 => {}
+        one => report.notes.push(format!("{one} registrations have a path that could not be made out (-v lists them)")),
+    }
+    opened.finish(&mut report);
+    Ok(report)
+}
+
+/// The contract at a path or a URL on this machine.
+///
+/// # Errors
+/// Not found (3), not on this machine or no contract (2), no answer (74).
+pub fn contract(word: &str, password: Option<&str>, remote: bool) -> Result<(String, Vec<Listed>), Problem> {
+    let is_url = word.starts_with("http://") || word.starts_with("https://");
+    let read = if is_url { connect::get_document(word, password, remote) } else { files::read_named(Path::new(word)) };
+    let bytes = read.map_err(|reason| {
+        let (exit, why) = match &reason {
+            Unknown::Absent => (Exit::NotFound, reason.to_string()),
+            Unknown::NotPermitted => (Exit::NotPermitted, reason.to_string()),
+            Unknown::Malformed(why) => (Exit::Usage, why.clone()),
+            _ => (Exit::Io, reason.to_string()),
+        };
+        let problem = Problem::new(exit, format!("{word}: {why}"));
+        match why.contains("status 401") {
+            true => problem.hint("The server asks for a password: set it in WHOSEENV_SERVER_PASSWORD."),
+            false => problem,
+        }
+    })?;
+    let listed = contract::parse(&bytes).map_err(|why| Problem::new(Exit::Usage, format!("{word}: {why}")))?;
+    Ok((word.to_owned(), listed))
+}

@@ -1,0 +1,190 @@
+//! Every program that is found, and the ones that are older than the database they would open.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Value, json};
+
+use crate::run::{Ran, Sleeper, ran, whoseenv};
+use crate::world::peers;
+
+/// A home in which a host has made its database, and has ended.
+fn home_made_by(program: &Path, args: &[&str], database: &str) -> (tempfile::TempDir, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program);
+    command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()).current_dir(home.path());
+    let mut host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let path = home.path().join(".local/share/opencode").join(database);
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut last = 0;
+    loop {
+        let made = migrations(&path);
+        // All are made in one go; two looks that are alike mean that it is over.
+        if made.len() > 5 && made.len() == last {
+            break;
+        }
+        last = made.len();
+        assert!(Instant::now() < until, "{} made no database in {}", program.display(), home.path().display());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let pid = rustix::process::Pid::from_child(&host.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    host.0.wait().unwrap();
+    (home, path)
+}
+
+fn migrations(path: &Path) -> Vec<String> {
+    let Ok(connection) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY) else { return Vec::new() };
+    let Ok(mut query) = connection.prepare("SELECT id FROM migration ORDER BY id") else { return Vec::new() };
+    let rows = query.query_map([], |row| row.get::<_, String>(0)).map(|rows| rows.flatten().collect());
+    rows.unwrap_or_default()
+}
+
+/// The changes of the schema that a host makes in a database of its own.
+pub fn migrations_made_by(program: &Path, args: &[&str], database: &str) -> Vec<String> {
+    let (_home, path) = home_made_by(program, args, database);
+    migrations(&path)
+}
+
+/// A copy that only this test has, so that what is found is what it put there.
+fn install(program: &Path, place: &Path) {
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    fs::copy(program, place).unwrap();
+    fs::set_permissions(place, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Asks as the terminal of that home would: a shell there, with `doctor` below it.
+fn doctor(home: &Path, path: &str, more: &[&str]) -> Ran {
+    let mut command = whoseenv(&["doctor", "--binaries"]);
+    ran(command.args(more).env("HOME", home).env("PATH", path))
+}
+
+fn row<'d>(document: &'d Value, path: &Path) -> Option<&'d Value> {
+    let rows = document["data"]["programs"]["binaries"].as_array().unwrap();
+    rows.iter().find(|row| row["path"] == json!(path.to_str().unwrap()))
+}
+
+/// anomalyco/opencode#49614: "no such column" after a newer version migrated the shared data directory. The database's last
+/// migration, every opencode binary found, with the ones older than the database marked.
+#[test]
+fn r07_the_programs_older_than_the_database_are_named_with_what_they_lack() {
+    let (old, new) = (need!(peers::opencode("1.14.48")), need!(peers::opencode_v1()));
+    let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
+    let made = migrations(&database);
+    let bin = home.path().join("bin");
+    let (old_copy, new_copy) = (bin.join("opencode"), home.path().join(".opencode/bin/opencode"));
+    let npm = home.path().join("lib/node_modules/opencode-linux-x64/bin/opencode");
+    install(&old, &old_copy);
+    install(&new, &new_copy);
+    install(&new, &npm);
+    let before = look(&database);
+    let found = doctor(home.path(), bin.to_str().unwrap(), &["--json"]);
+    assert_eq!(look(&database), before, "nothing beside it came, went or changed");
+    let document = found.json();
+    let finding = |path: &Path| {
+        let is = |finding: &&Value| finding["id"] == "binary.older_than_database" && finding["subject"] == json!(path.to_str().unwrap());
+        document["findings"].as_array().unwrap().iter().find(is)
+    };
+    assert_eq!(found.code, 1);
+    let said = finding(&old_copy).expect("the older one is named");
+    // What 1.14.48 lacks, by what the two hosts themselves do: everything that only the newer one makes.
+    let by_old = migrations_of_1_14_48(&old);
+    let lacking: Vec<&String> = made.iter().filter(|name| !by_old.contains(name)).collect();
+    assert!(lacking.len() > 10);
+    let row_of = |path: &Path| row(&document, path).unwrap_or_else(|| panic!("{} is not listed: {document}", path.display()));
+    assert_eq!(row_of(&old_copy)["older_than"][0]["lacking"], json!(lacking));
+    assert_eq!(row_of(&old_copy)["older_than"][0]["database"], json!(database.to_str().unwrap()));
+    assert!(said["message"].as_str().unwrap().contains(lacking[0]), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("1.14.48"), "{said}");
+    for (path, how) in [(&new_copy, "home"), (&npm, "npm")] {
+        assert_eq!((&row_of(path)["older_than"], finding(path)), (&json!([]), None));
+        assert_eq!((&row_of(path)["version_string"], &row_of(path)["found"]), (&json!("1.18.34"), &json!([how])));
+    }
+    let databases = document["data"]["programs"]["databases"].as_array().unwrap();
+    let listed = databases.iter().find(|row| row["path"] == json!(database.to_str().unwrap())).unwrap();
+    assert_eq!((&listed["migrations"], &listed["last_migration"]), (&json!(made.len()), &json!(made.last().unwrap())));
+    let page = doctor(home.path(), bin.to_str().unwrap(), &[]).stdout;
+    assert!(page.contains("1.14.48") && page.contains("lacks") && page.contains(lacking[0].as_str()), "{page}");
+    // Not asked, nothing of it: it costs more than the rest.
+    let plain = ran(whoseenv(&["doctor", "--json"]).env("HOME", home.path()).env("PATH", &bin)).json();
+    assert!(plain["data"].get("programs").is_none());
+}
+
+/// The names that 1.14.48 keeps of the changes it has made, by its own database.
+fn migrations_of_1_14_48(program: &Path) -> Vec<String> {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program);
+    command.args(["serve", "--port", "0"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()).current_dir(home.path());
+    let _host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let path = home.path().join(".local/share/opencode/opencode.db");
+    let until = Instant::now() + Duration::from_secs(60);
+    let names = || -> Option<Vec<String>> {
+        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+        let mut query = connection.prepare("SELECT name FROM __drizzle_migrations ORDER BY name").ok()?;
+        query.query_map([], |row| row.get::<_, String>(0)).ok()?.collect::<Result<_, _>>().ok()
+    };
+    let mut last = 0;
+    loop {
+        let found = names().unwrap_or_default();
+        if found.len() > 5 && found.len() == last {
+            return found;
+        }
+        last = found.len();
+        assert!(Instant::now() < until, "1.14.48 made no database");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// Names, lengths, times and bytes of what lies in the database's directory.
+fn look(database: &Path) -> Vec<(PathBuf, std::time::SystemTime, Vec<u8>)> {
+    let entries = fs::read_dir(database.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), fs::metadata(&path).unwrap().modified().unwrap(), fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn programs_that_are_found_are_read_and_never_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bin, marker) = (dir.path().join("bin"), dir.path().join("ran"));
+    fs::create_dir(&bin).unwrap();
+    for name in ["opencode", "opencode2", "zeroclaw", "zerocode"] {
+        let script = format!("#!/bin/sh\ntouch {}\n", marker.display());
+        fs::write(bin.join(name), script).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let document = doctor(dir.path(), bin.to_str().unwrap(), &["--json"]).json();
+    assert!(row(&document, &bin.join("opencode")).is_none(), "a script is no program of the table");
+    assert!(!marker.exists());
+}
+
+#[test]
+fn a_running_program_is_found_where_it_really_is() {
+    let program = need!(peers::opencode_v1());
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("notes");
+    install(&program, &copy);
+    let mut command = Command::new(&copy);
+    command.args(["serve", "--port", "0"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", dir.path()).current_dir(dir.path());
+    let host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let document = doctor(dir.path(), "/usr/bin:/bin", &["--json"]).json();
+    let row = row(&document, &copy).expect("it is listed");
+    assert_eq!((&row["found"], &row["generation"]), (&json!(["running"]), &json!("v1")));
+    assert_eq!(row["pids"], json!([host.0.id()]));
+}
+
+#[test]
+fn a_snapshot_has_no_programs_and_says_so() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/demo");
+    let found = ran(whoseenv(&["doctor", "--binaries", "--json", "--from"]).arg(fixtures));
+    let document = found.json();
+    assert_eq!(document["data"]["programs"]["binaries"], json!([]));
+    assert!(document["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("a snapshot holds no programs")));
+}

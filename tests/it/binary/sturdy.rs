@@ -1,0 +1,208 @@
+//! Files that lie, change, have no end or are none: a clear error or a bounded answer, and never a signal.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::made::bundle;
+use crate::run::{Ran, Sleeper, ran, run, whoseenv, write};
+use crate::world::peers;
+
+const COMMANDS: [&str; 3] = ["scan", "ops", "identify"];
+
+fn ask(command: &str, file: &Path) -> Ran {
+    ran(whoseenv(&["binary", command]).arg(file))
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let start = Instant::now();
+    for command in COMMANDS {
+        for (path, what) in [(dir.path(), "a directory"), (&fifo, "a FIFO"), (Path::new("/dev/zero"), "a device")] {
+            let ran = ask(command, path);
+            assert_eq!(ran.code, 2, "{}", ran.stderr);
+            assert!(ran.stderr.contains(&format!("it is {what}, not a regular file")), "{}", ran.stderr);
+            assert!(ran.stderr.contains("pid:N"), "{}", ran.stderr);
+        }
+        assert_eq!(ask(command, &dir.path().join("nothing")).code, 3);
+    }
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_stream_without_an_end_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    let zero = File::open("/dev/zero").unwrap();
+    let ran = ran(whoseenv(&["binary", "scan", "-", "-e", "x"]).stdin(zero).env("TMPDIR", dir.path()));
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("more than 1073741824 bytes came"), "{}", ran.stderr);
+    assert!(start.elapsed() < Duration::from_secs(120));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_pipe_and_a_redirected_file_are_read_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "zoo", &bundle("--user-agent=opencode/1.0.0 --", &[r#"q.get("zoo.list","/zoo",{})"#]));
+    let by_path = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
+    let redirected = ran(whoseenv(&["binary", "ops", "-", "--json"]).stdin(File::open(&file).unwrap())).json();
+    let mut cat = Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+    let piped = ran(whoseenv(&["binary", "ops", "-", "--json"]).stdin(cat.stdout.take().unwrap())).json();
+    cat.wait().unwrap();
+    for other in [redirected, piped] {
+        assert_eq!(other["data"]["operations"], by_path["data"]["operations"]);
+        assert_eq!((&other["data"]["file"]["path"], &other["data"]["file"]["bytes"]), (&json!("-"), &by_path["data"]["file"]["bytes"]));
+    }
+}
+
+#[test]
+fn five_gigabytes_of_nothing_take_bounded_time_and_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "sparse", &bundle("--", &["x"])[..4096]);
+    File::options().write(true).open(&file).unwrap().set_len(5 << 30).unwrap();
+    for arguments in [vec!["scan", "-e", "session", "-e", "OPENCODE", "--no-hash"], vec!["ops"], vec!["identify"]] {
+        let start = Instant::now();
+        let ran = ran(whoseenv(&["binary"]).args(&arguments).arg(&file));
+        assert!([0, 5].contains(&ran.code), "{arguments:?}: {}", ran.stderr);
+        assert!(start.elapsed() < Duration::from_secs(90), "{arguments:?}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_or_changes_while_it_is_read_is_undetermined() {
+    let dir = tempfile::tempdir().unwrap();
+    for shrinks in [true, false] {
+        let file = write(dir.path(), "changing", b"\x7fELF");
+        File::options().write(true).open(&file).unwrap().set_len(4 << 30).unwrap();
+        let mut child = whoseenv(&["binary", "scan", "-e", "session", "--no-hash", "--json"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Open, so that its length is known, and far from read.
+        let open = || {
+            let fds = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+            fds.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|target| target == file)
+        };
+        let until = Instant::now() + Duration::from_secs(30);
+        while !open() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        if shrinks {
+            File::options().write(true).open(&file).unwrap().set_len(1 << 20).unwrap();
+        } else {
+            std::os::unix::fs::FileExt::write_at(&File::options().write(true).open(&file).unwrap(), b"session", 8).unwrap();
+        }
+        let early = child.try_wait().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(early.is_none(), "it was read before it could change");
+        assert_eq!(output.status.code(), Some(5), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("changed while it was read") && said.contains("\"status\": \"undetermined\""), "{said}");
+    }
+}
+
+#[test]
+fn headers_and_trailers_that_lie_are_told_or_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = bundle("--user-agent=opencode/1.18.34 --", &["process.env.OPENCODE_PID", r#"q.get("zoo.list","/zoo",{})"#]);
+    let trailer = whole.len() - 16 - 32;
+    let mut files: Vec<Vec<u8>> =
+        [4096, 4100, whole.len() / 2, trailer, whole.len() - 20, whole.len() - 1, 63, 5, 0].map(|length| whole[..length].to_vec()).to_vec();
+    // Numbers in the ELF header and in the trailer, each as large as can be.
+    for at in [0x20usize, 0x28, trailer, trailer + 8, trailer + 12, trailer + 16] {
+        let width = if at < trailer + 8 { 8 } else { 4 };
+        for byte in [0xffu8, 0x7f] {
+            let mut file = whole.clone();
+            file[at..at + width].fill(byte);
+            files.push(file);
+        }
+    }
+    for (at, value) in [(0x36usize, 56u16), (0x38, 0xffff), (0x3a, 64), (0x3c, 0xffff), (0x3e, 0xffff)] {
+        let mut file = whole.clone();
+        file[0x36..0x40].copy_from_slice(&[56, 0, 9, 0, 64, 0, 9, 0, 8, 0]);
+        file[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        files.push(file);
+    }
+    for (number, bytes) in files.iter().enumerate() {
+        let file = write(dir.path(), "liar", bytes);
+        for command in COMMANDS {
+            let ran = ask(command, &file);
+            assert!([0, 5].contains(&ran.code), "file {number}, {command}: {} {}", ran.code, ran.stderr);
+        }
+    }
+    let doubt = run(&["binary", "scan", write(dir.path(), "liar", files.last().unwrap()).to_str().unwrap(), "-e", "x"]).stdout;
+    assert!(doubt.contains("outside of the file"), "{doubt}");
+}
+
+#[test]
+fn a_program_that_was_removed_is_read_from_the_process_that_runs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("sleeper");
+    fs::copy("/bin/sleep", &program).unwrap();
+    let sleeper = Sleeper::of(Command::new(&program).arg("600").stdin(Stdio::null()));
+    fs::remove_file(&program).unwrap();
+    let theirs = Command::new("sha256sum").arg("/bin/sleep").output().unwrap().stdout;
+    let found = run(&["binary", "scan", &format!("pid:{}", sleeper.pid()), "-e", "sleep", "--json"]).json();
+    let file = &found["data"]["file"];
+    assert_eq!(file["sha256"].as_str().unwrap().as_bytes(), &theirs[..64]);
+    assert_eq!((&file["deleted"], &file["path"]), (&json!(true), &json!(program.to_str().unwrap())));
+    assert_eq!(run(&["binary", "scan", "pid:4194304"]).code, 3);
+}
+
+#[test]
+fn an_agents_name_means_the_program_that_really_runs_and_several_are_listed() {
+    let program = need!(peers::opencode_v1());
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &str| {
+        let home = dir.path().join(format!("home-{name}"));
+        fs::create_dir(&home).unwrap();
+        let copy = dir.path().join(name);
+        fs::copy(&program, &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::new(&copy);
+        command.args(["serve", "--port", "0"]).env_clear().env("HOME", &home).env("PATH", "/usr/bin:/bin").current_dir(&home);
+        Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+    };
+    // Under names that are nobody's.
+    let (one, two) = (start("notes"), start("diary"));
+    let several = run(&["binary", "identify", "opencode"]);
+    assert_eq!(several.code, 2, "{}", several.stderr);
+    for sleeper in [&one, &two] {
+        assert!(several.stderr.contains(&format!("pid:{} (", sleeper.pid())), "{}", several.stderr);
+    }
+    let found = run(&["binary", "identify", "opencode", "--pid", &two.pid(), "--json"]).json();
+    assert_eq!(found["data"]["file"]["path"], json!(dir.path().join("diary").to_str().unwrap()));
+    assert_eq!((&found["data"]["product"], &found["data"]["generation"]), (&json!("opencode"), &json!("v1")));
+}
+
+#[test]
+fn strings_that_cannot_be_counted_are_usage_errors() {
+    for string in ["", "a\nb"] {
+        let ran = run(&["binary", "scan", "/bin/sleep", "-e", string]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let empty = write(dir.path(), "empty", b"\n\n");
+    assert_eq!(run(&["binary", "scan", "/bin/sleep", "--patterns", empty.to_str().unwrap()]).code, 2);
+}
+
+#[test]
+fn a_snapshot_says_that_it_holds_no_programs() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/demo");
+    for target in ["opencode", "pid:1", "/bin/sleep"] {
+        let ran = run(&["binary", "scan", target, "--from", fixtures.to_str().unwrap()]);
+        assert_eq!(ran.code, 5, "{}", ran.stderr);
+        assert!(ran.stderr.contains("a snapshot holds no programs"), "{}", ran.stderr);
+    }
+}
