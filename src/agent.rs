@@ -11,6 +11,7 @@
 //! | `recognise` | one process: is it an agent's, and in which mode |
 //! | `relate` | tool children and helpers, by the parent chain |
 //! | `discover` | the whole machine |
+//! | `stores`, `plugins` | where their databases are, and which plugins are configured |
 //! | `opencode`, `zeroclaw` | the two agents that are known from inside |
 //!
 //! To add an agent that is told by signature: a table in `catalog.toml`. One that is known from inside: a file
@@ -29,9 +30,11 @@ mod fix;
 #[cfg(test)]
 mod made;
 pub mod opencode;
+pub mod plugins;
 mod program;
 mod recognise;
 mod relate;
+pub mod stores;
 pub mod zeroclaw;
 
 pub use catalog::{Catalog, CatalogError};

@@ -4,6 +4,7 @@
 //! [`schema::OUTPUTS`] if it prints JSON.
 
 mod completions;
+mod db;
 mod diff;
 mod doctor;
 mod help;
@@ -47,6 +48,7 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Owner(owner::Args),
+    Db(db::Args),
     Snapshot(snapshot::Args),
     Man(man::Args),
     Completions(completions::Args),
@@ -199,6 +201,7 @@ fn dispatch() -> Exit {
         Command::Show(args) => show::run(args, &global),
         Command::Diff(args) => diff::run(args, &global),
         Command::Owner(args) => owner::run(args, &global),
+        Command::Db(args) => db::run(args, &global),
         Command::Snapshot(args) => snapshot::run(args, &global),
         Command::Man(args) => man::run(&args, &global),
         Command::Completions(args) => completions::run(&args, &global),

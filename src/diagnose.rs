@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod contrast;
+pub mod db;
 pub mod doctor;
 pub mod ownership;
 pub mod portrait;

@@ -147,6 +147,14 @@ impl Host {
         }
     }
 
+    /// Where a snapshot has a file that it keeps as it is; checked against its manifest.
+    pub fn attached(&self, name: &str) -> Fact<PathBuf> {
+        match &self.source {
+            Source::Captured(captured) => captured.attached(name),
+            _ => Err(Unknown::NotCaptured),
+        }
+    }
+
     /// Whether environment blocks can be read as bytes: on a live machine that keeps no snapshot.
     pub fn reads_blocks(&self) -> bool {
         matches!(self.source, Source::Live { .. })

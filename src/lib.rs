@@ -8,6 +8,7 @@
 //! | [`agent`] | what each host is and does with environments |
 //! | [`env`](mod@env) | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
+//! | [`store`] | the hosts' SQLite stores, read without a trace |
 //! | [`report`] | the envelope and its faces |
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |
 //! | [`redact`] | what may be shown, and how |
@@ -23,4 +24,5 @@ pub mod host;
 pub mod origin;
 pub mod redact;
 pub mod report;
+pub mod store;
 pub mod verdict;

@@ -100,7 +100,7 @@ pub(super) fn role(mode: Mode, listens: bool) -> Role {
 }
 
 /// The `--config-dir` among the arguments.
-fn config_dir(argv: &[Raw]) -> Option<Raw> {
+pub(super) fn config_dir(argv: &[Raw]) -> Option<Raw> {
     const FLAG: &[u8] = b"--config-dir";
     let at = argv.iter().position(|arg| arg.as_bytes().starts_with(FLAG))?;
     match argv[at].as_bytes().strip_prefix(FLAG)? {

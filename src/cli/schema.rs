@@ -9,9 +9,9 @@ use crate::report::{Envelope, Exit, Problem};
 /// Print the JSON Schema of a command's output
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The command
-    #[arg(value_name = "COMMAND")]
-    command: String,
+    /// The command, with its subcommand: doctor, db info
+    #[arg(value_name = "COMMAND", required = true, num_args = 1..=2)]
+    command: Vec<String>,
 }
 
 type Maker = fn() -> Schema;
@@ -23,6 +23,13 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("show", of::<diagnose::portrait::Data>),
     ("diff", of::<diagnose::contrast::Data>),
     ("owner", of::<diagnose::ownership::Data>),
+    ("db.info", of::<diagnose::db::info::Data>),
+    ("db.sessions", of::<diagnose::db::rows::Sessions>),
+    ("db.inbox", of::<diagnose::db::rows::Inbox>),
+    ("db.kv", of::<diagnose::db::rows::Kv>),
+    ("db.events", of::<diagnose::db::look::Events>),
+    ("db.schema", of::<diagnose::db::look::Made>),
+    ("db.audit", of::<diagnose::db::audit::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 
@@ -32,7 +39,8 @@ fn of<T: JsonSchema + 'static>() -> Schema {
 
 pub fn run(args: &Args, global: &Global) -> Exit {
     let printer = super::start::printer(global);
-    match OUTPUTS.iter().find(|(name, _)| *name == args.command) {
+    let command = args.command.join(".");
+    match OUTPUTS.iter().find(|(name, _)| *name == command) {
         Some((name, make)) => {
             let mut schema = make();
             schema.insert("title".to_owned(), format!("whoseenv.{name}/1").into());
@@ -41,8 +49,7 @@ pub fn run(args: &Args, global: &Global) -> Exit {
         }
         None => {
             let names: Vec<_> = OUTPUTS.iter().map(|(name, _)| *name).collect();
-            let problem =
-                Problem::new(Exit::Usage, format!("no schema for {:?}", args.command)).hint(format!("One of: {}", names.join(", ")));
+            let problem = Problem::new(Exit::Usage, format!("no schema for {command:?}")).hint(format!("One of: {}", names.join(", ")));
             printer.problem("schema", None, &problem)
         }
     }
