@@ -16,6 +16,7 @@ pub mod files;
 pub mod interrupt;
 pub mod machine;
 pub mod process;
+pub mod quiet;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;

@@ -17,6 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::quiet;
 use crate::report::Progress;
 
 use super::Refusal;
@@ -123,8 +124,11 @@ impl Opened {
         if !still("-wal") || !still("-shm") {
             return Err(Refusal::Moved);
         }
-        let conn = connect(path, "mode=ro&readonly_shm=1", false)?;
-        Opened::start(conn, ReadAs::Shared, path, seen, Some(guard), None)
+        // As root SQLite would give the -shm to its owner once more, which moves its change time.
+        quiet::not_as_root(seen.uid, || {
+            let conn = connect(path, "mode=ro&readonly_shm=1", false)?;
+            Opened::start(conn, ReadAs::Shared, path, seen, Some(guard), None)
+        })
     }
 
     fn immutable(path: &Path, seen: Beside) -> Result<Opened, Refusal> {
@@ -160,10 +164,10 @@ impl Opened {
                 let conn = connect(&copy.path(), "mode=rw", true)?;
                 Opened::start(conn, ReadAs::PrivateCopy, &self.path, self.beside.clone(), None, None)
             }
-            (ReadAs::Shared, _) => {
+            (ReadAs::Shared, _) => quiet::not_as_root(self.beside.uid, || {
                 let conn = connect(&self.path, "mode=ro&readonly_shm=1", false)?;
                 Opened::start(conn, ReadAs::Shared, &self.path, self.beside.clone(), None, None)
-            }
+            }),
             _ => Opened::immutable(&self.path, self.beside.clone()),
         }
     }

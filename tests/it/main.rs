@@ -14,4 +14,5 @@ mod puppet;
 mod reports;
 mod run;
 mod snapshots;
+mod store;
 mod story;
