@@ -11,6 +11,9 @@ pub struct Targets {
     pub memory: Vec<Memory>,
     pub growth: Vec<Growth>,
     pub size: Size,
+    /// The other bench's.
+    #[serde(rename = "store")]
+    _store: serde::de::IgnoredAny,
 }
 
 #[derive(Deserialize)]
