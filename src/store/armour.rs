@@ -130,10 +130,11 @@ pub fn put_on(conn: &mut Connection) -> Result<Clock, Refusal> {
         conn.set_limit(limit, most)?;
     }
     conn.busy_timeout(Duration::from_millis(250))?;
-    conn.execute_batch(&format!("pragma hard_heap_limit={MEMORY}; pragma cache_size=-24000; pragma query_only=on;"))?;
+    // First of all: already the next pragma reads the schema, and that may be without end.
     let clock = Clock::new();
     let asked = clock.clone();
     conn.progress_handler(1000, Some(move || interrupt::came().is_some() || asked.is_over()))?;
+    conn.execute_batch(&format!("pragma hard_heap_limit={MEMORY}; pragma query_only=on; pragma cache_size=-24000;"))?;
     Ok(clock)
 }
 

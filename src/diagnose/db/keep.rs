@@ -99,7 +99,7 @@ fn copied(opened: &Opened, copy: &PrivateCopy) -> Result<(), Refusal> {
     let failed = |error: rusqlite::Error| Refusal::Copy(error.to_string());
     let mut target = rusqlite::Connection::open(copy.path()).map_err(failed)?;
     rusqlite::backup::Backup::new(&opened.conn, &mut target)
-        .and_then(|backup| backup.run_to_completion(-1, std::time::Duration::ZERO, None))
+        .and_then(|backup| backup.run_to_completion(i32::MAX, std::time::Duration::ZERO, None))
         .map_err(failed)?;
     // The secrets go, byte for byte: their length stays, so that no page moves. Nothing in the schema may run meanwhile.
     target.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).map_err(failed)?;

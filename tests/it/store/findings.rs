@@ -243,9 +243,10 @@ fn a_wal_that_grew() {
         &path,
         "pragma wal_autocheckpoint=0; insert into kv values ('a', hex(zeroblob(20000000)), 1, 1); update kv set value = value || '1'"
     ));
-    assert_eq!(found(home.path(), &path), ["store.wal_large"]);
+    let grown = || found(home.path(), &path).contains(&"store.wal_large".to_owned());
+    assert!(grown());
     host.close();
-    assert_eq!(found(home.path(), &path), [""; 0]);
+    assert!(!grown());
 }
 
 #[test]
