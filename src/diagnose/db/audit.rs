@@ -56,7 +56,11 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
     let processes = super::processes(host);
     let holders = if host.is_captured() { Holders::default() } else { Holders::look(host, &processes) };
     let problem = |refusal: Refusal| store.problem(&refusal);
-    let info = info::of(store, &holders, &progress).map_err(problem)?;
+    let (info, why) = info::of(store, &holders, &progress).map_err(problem)?;
+    // What would not be read once is not tried again.
+    if let Some(refusal @ Refusal::Hostile(_)) = why {
+        return Err(problem(refusal));
+    }
     let (facts, read_as) = match facts(host, store, &progress) {
         Ok(facts) => facts,
         Err(refusal @ (Refusal::Damaged(_) | Refusal::NotADatabase)) => return Ok(damaged(host, info, &refusal)),

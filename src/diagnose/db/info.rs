@@ -139,7 +139,7 @@ pub fn info(host: &Host, asked: &Asked) -> Result<Report<Data>, Problem> {
     let mut report = Report::new("db.info", Data { stores: Vec::new() });
     for store in stores {
         match of(&store, &holders, &Progress::new("db info", None, asked.quiet)) {
-            Ok(info) => {
+            Ok((info, _)) => {
                 report.findings.extend(findings(host, &info));
                 report.data.stores.push(info);
             }
@@ -158,11 +158,11 @@ pub fn info(host: &Host, asked: &Asked) -> Result<Report<Data>, Problem> {
     Ok(report)
 }
 
-/// What can be told of one store.
+/// What can be told of one store, and why not all could.
 ///
 /// # Errors
 /// When not even its file can be looked at.
-pub fn of(store: &Store, holders: &Holders, progress: &Progress) -> Result<Info, Refusal> {
+pub fn of(store: &Store, holders: &Holders, progress: &Progress) -> Result<(Info, Option<Refusal>), Refusal> {
     use std::os::unix::ffi::OsStrExt;
     let real = store.real()?;
     let beside = match &store.kept {
@@ -188,16 +188,20 @@ pub fn of(store: &Store, holders: &Holders, progress: &Progress) -> Result<Info,
             None => holders.of(real.as_os_str().as_bytes()),
         },
     };
+    let mut why = None;
     match store.ask(progress, |opened, tables| fill(&mut info, opened, tables)) {
         Ok(()) => {}
         Err(Refusal::Interrupted) => return Err(Refusal::Interrupted),
         Err(refusal @ Refusal::Unknown(_)) => return Err(refusal),
-        Err(refusal) => info.unreadable = Some(refusal.to_string()),
+        Err(refusal) => {
+            info.unreadable = Some(refusal.to_string());
+            why = Some(refusal);
+        }
     }
     if let Some(kept) = &store.kept {
         info.read_as = Some(kept.read_as);
     }
-    Ok(info)
+    Ok((info, why))
 }
 
 fn fill(info: &mut Info, opened: &mut Opened, tables: &Tables) -> Result<(), Refusal> {

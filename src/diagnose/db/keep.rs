@@ -66,6 +66,8 @@ pub fn keep(host: &Host, processes: &[AgentProcess], notes: &mut Vec<String>, qu
         let name = format!("stores/{}.db", kept.len());
         match one(&store, &holders, &name, &progress) {
             Ok((copy, one)) => {
+                // What an audit asks of the machine besides: configurations, directories, blackboards.
+                let _ = super::audit::audit(host, &store, true);
                 recorder.attach(&name, copy.path());
                 copies.push(copy);
                 kept.push(one);
