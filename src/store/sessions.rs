@@ -160,11 +160,14 @@ fn columns(tables: &Tables, table: &'static str) -> Columns {
     }
 }
 
-/// The statements for this store, one a table, with their parameters.
+/// A table, the statement for it, and its parameters.
+pub type Statement = (&'static str, String, Vec<Parameter>);
+
+/// The statements for this store, one a table.
 ///
 /// # Errors
 /// When it has no sessions.
-pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<(&'static str, String, Vec<Parameter>)>, Refusal> {
+pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> {
     tables.need(&TABLES, "sessions")?;
     let mut statements = Vec::new();
     for table in TABLES.into_iter().filter(|table| tables.has(table)) {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::plugins::Configured;
+use crate::agent::quote;
 use crate::host::machine::rfc3339;
 use crate::host::{Host, View};
 use crate::report::{Problem, Progress, Report};
@@ -296,7 +297,8 @@ impl Teller<'_> {
                     waiting.first
                 )
             });
-            let fix = "see what its next wake takes: whoseenv db inbox SESSION".to_owned();
+            let session = facts.waiting.named.first().map(|waiting| quote(waiting.session.as_bytes())).unwrap_or_default();
+            let fix = format!("whoseenv db inbox {session} --db {}", quote(self.path.as_bytes()));
             found.push(self.of_table(&registry::STORE_INBOX_STUCK, facts.queue_table, message, details).fix([fix]));
         }
         if facts.twice.count > 0 {

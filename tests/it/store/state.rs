@@ -9,9 +9,12 @@ use sha2::{Digest, Sha256};
 
 use crate::run::{Ran, ran, whoseenv};
 
+/// Mode, inode, size, modified and changed with nanoseconds, SHA-256.
+type Seen = (u32, u64, u64, [i64; 4], Option<Vec<u8>>);
+
 /// Everything that a trace could be in.
 #[derive(Debug, PartialEq, Eq)]
-pub struct State(BTreeMap<Vec<u8>, (u32, u64, u64, i64, i64, i64, i64, Option<Vec<u8>>)>);
+pub struct State(BTreeMap<Vec<u8>, Seen>);
 
 impl State {
     /// Of a directory, and of itself.
@@ -20,7 +23,8 @@ impl State {
         for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).chain([dir.to_owned()]) {
             let meta = path.symlink_metadata().unwrap();
             let digest = meta.is_file().then(|| digest(&path, meta.len()));
-            let seen = (meta.mode(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec(), digest);
+            let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+            let seen = (meta.mode(), meta.ino(), meta.len(), times, digest);
             entries.insert(path.as_os_str().as_bytes().to_vec(), seen);
         }
         State(entries)
