@@ -143,6 +143,29 @@ fn a_reader_of_our_output_that_sleeps_holds_nobody_up() {
 }
 
 #[test]
+fn a_host_that_starts_while_rows_are_told_ends_the_answer_as_undetermined() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = written(dir.path());
+    let bulk = "insert into kv with recursive n(i) as (select 1 union all select i + 1 from n where i < 60000) select 'plugin:0062:' || i, hex(zeroblob(100)), 1, 1 from n";
+    need!(Host::open(&path, bulk)).close();
+    let home = home();
+    let mut child = super::state::command(home.path(), &path, &["kv", "--format", "ndjson"]).stdout(Stdio::piped()).spawn().unwrap();
+    use std::io::Read;
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 10]).unwrap();
+    // The pipe is full: it reads as a file that does not change, and one that does.
+    let mut host = need!(Host::open(&path, "delete from kv where rowid % 2 = 0"));
+    host.run("pragma wal_checkpoint(truncate)");
+    let mut rest = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+    let code = child.wait().unwrap().code();
+    let last: serde_json::Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
+    assert_eq!((code, &last["status"]), (Some(5), &"undetermined".into()), "{last}");
+    assert!(last["error"]["message"].as_str().unwrap().ends_with("it changed while it was read"), "{last}");
+    // A question that has told nobody anything yet is put again.
+    assert_eq!(db(home.path(), &path, &["kv", "--json"]).json()["data"]["read_as"], "shared");
+}
+
+#[test]
 fn hosts_that_come_and_go() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.db");

@@ -148,6 +148,27 @@ fn the_store_of_1_x() {
     assert_eq!(ask(&world, &["kv", "--db", path.to_str().unwrap()]).code, 3);
 }
 
+/// A daemon of 1.x that still runs when 2.x has migrated its store.
+#[test]
+fn a_store_of_a_later_line_than_the_daemon_that_holds_it() {
+    let world = need!(World::new());
+    let server = need!(Opencode::v1(Start::as_account(&world.user, &[]), "serve"));
+    server.session();
+    let path = world.user.home.join(".local/share/opencode/opencode.db");
+    let file = path.to_str().unwrap();
+    let newer = |generation: &str| {
+        let info = ask(&world, &["info", "--json", "--db", file]).json();
+        assert_eq!(info["data"]["stores"][0]["generation"], generation);
+        info["findings"].as_array().unwrap().iter().any(|finding| finding["id"] == "store.newer_than_daemon")
+    };
+    assert!(!newer("v1"));
+    let migration = "create table session_v2 (id text primary key); create table session_inbox (id text primary key)";
+    need!(super::state::Host::open(&path, migration)).close();
+    assert!(newer("v2"));
+    server.stop();
+    assert!(!newer("v2"), "nobody holds it");
+}
+
 #[test]
 fn zeroclaw_s_stores() {
     let world = need!(World::new());
