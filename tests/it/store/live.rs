@@ -153,7 +153,7 @@ fn a_host_that_starts_while_rows_are_told_ends_the_answer_as_undetermined() {
     use std::io::Read;
     child.stdout.as_mut().unwrap().read_exact(&mut [0; 10]).unwrap();
     // The pipe is full: it reads as a file that does not change, and one that does.
-    let mut host = need!(Host::open(&path, "delete from kv where rowid % 2 = 0"));
+    let mut host = Host::open(&path, "delete from kv where rowid % 2 = 0").expect("it was there a moment ago");
     host.run("pragma wal_checkpoint(truncate)");
     let mut rest = String::new();
     child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
