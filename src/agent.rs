@@ -13,6 +13,8 @@
 //! | `discover` | the whole machine |
 //! | `stores`, `plugins` | where their databases are, and which plugins are configured |
 //! | `opencode`, `zeroclaw` | the two agents that are known from inside |
+//! | `handed_on` | which of a daemon's variables its tools get |
+//! | `fix`, `relaunch`, `multiplexer` | the lines that repair an environment |
 //!
 //! To add an agent that is told by signature: a table in `catalog.toml`. One that is known from inside: a file
 //! with an [`Agent`], and a line in [`KNOWN`].
@@ -20,26 +22,30 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Exe, Fact, Host, Pid, Raw, Stat, Unknown};
+use crate::host::{Environ, Exe, Fact, Host, Pid, Raw, Stat, Unknown};
 use crate::verdict::{Evidence, Finding};
 
 mod bun;
 pub mod catalog;
 mod discover;
 mod fix;
+mod handed_on;
 #[cfg(test)]
 mod made;
+mod multiplexer;
 pub mod opencode;
 pub mod plugins;
 mod program;
 mod recognise;
 mod relate;
+mod relaunch;
 pub mod stores;
 pub mod zeroclaw;
 
 pub use catalog::{Catalog, CatalogError};
 pub use discover::{discover, discover_with};
-pub use fix::{Fix, quote};
+pub use fix::{Fix, note, quote};
+pub use handed_on::{HandedOn, Unread};
 pub use recognise::{Identity, Look, Mark, Recogniser};
 pub use relate::Seen;
 
@@ -240,6 +246,17 @@ pub trait Agent: Sync {
 
     /// Lines that bring about `fix` for this process: commands to paste, or an instruction.
     fn fix(&self, host: &Host, process: &AgentProcess, fix: &Fix<'_>) -> Vec<String>;
+
+    /// What there is to do beside starting the process anew, or instead: lines of the same form. They are part of
+    /// what [`Agent::fix`] gives.
+    fn beside(&self, _host: &Host, _process: &AgentProcess, _fix: &Fix<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Which variables of this block the tools of a daemon get; none where they get all of them.
+    fn hands_on(&self, _host: &Host, _process: &AgentProcess, _environ: &Environ) -> Option<HandedOn> {
+        None
+    }
 }
 
 /// Every agent that is known from inside.

@@ -13,6 +13,7 @@ pub mod deadline;
 pub mod environ;
 pub mod fact;
 pub mod files;
+pub mod hosts;
 pub mod interrupt;
 pub mod machine;
 pub mod process;

@@ -110,6 +110,9 @@ pub struct Named {
 pub struct Owner {
     /// Its pid.
     pub pid: Pid,
+    /// When it started, in clock ticks since boot; older snapshots do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ticks: Option<u64>,
     /// The kernel's name of it.
     pub comm: String,
     /// The login name it runs as.
@@ -159,9 +162,17 @@ impl Carrier<'_> {
         Some(made_ms - self.started_ms()?).filter(|&by| by > TOLERANCE_MS)
     }
 
-    /// Process ids in its values mean what they mean to us: it sees our files, and so most likely our processes.
+    /// Process ids in its values are known to mean what they mean to us.
     fn shares_pids(&self) -> bool {
-        self.view.mount.is_none()
+        self.view.pids == Some(true)
+    }
+
+    /// Why they do not, or that it is not known.
+    fn other_pids(&self) -> &'static str {
+        match self.view.pids {
+            Some(_) => "means a process in another namespace",
+            None => "may mean a process in another namespace: which one this process is in could not be read",
+        }
     }
 }
 
@@ -193,6 +204,12 @@ impl Named {
             Ok(Answer::Answers(detail)) => (self.liveness.state, detail),
             Ok(Answer::Rejected(detail)) => (State::Rejected, detail),
             Ok(Answer::Refused(detail)) => (State::Refused, detail),
+            // What it was born with is gone, whether or not the other one answers.
+            Ok(Answer::Silent(detail)) if self.liveness.state == State::Reused => {
+                self.notes.push(format!("Asked: {detail}."));
+                return self;
+            }
+            Ok(Answer::Silent(detail)) => (State::Unknown, detail),
             Err(unknown) => {
                 self.notes.push(format!("Asked, and no answer could be had: {unknown}."));
                 return self;

@@ -55,11 +55,11 @@ macro_rules! rules {
 }
 
 rules! {
-    SecretName = "secret-name", "The name says that it is a secret: a token, key, password, credential or cookie.";
+    SecretName = "secret-name", "The name, or the word before an argument, says that it is a secret: a token, key, password, PIN, credential or cookie.";
     SecretShape = "secret-shape", "The value has the shape of a secret: a password in a URL, a PEM block, a JWT, a known token prefix.";
     Entropy = "entropy", "The value looks random, as keys and tokens do.";
     NotListed = "not-listed", "The variable is not on the list of those that may be shown.";
-    Argv = "argv", "The argument is not of a kind that may be shown: an option's name, a path, a subcommand, a number, a loopback address.";
+    Argv = "argv", "The argument is not of a kind that may be shown: an option's name, a path, a subcommand, a number, a loopback address; behind a short option that takes a secret in some programs (-a, -k, -p, -w) only a path is.";
     Raw = "raw", "An entry without `=`, or with a name that no program would choose, may hold anything.";
 }
 

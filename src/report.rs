@@ -7,6 +7,7 @@ pub mod json;
 pub mod page;
 pub mod printer;
 pub mod progress;
+pub mod rows;
 
 use crate::verdict::Finding;
 
@@ -15,6 +16,7 @@ pub use exit::Exit;
 pub use page::{Block, Page, Span, Style, Text};
 pub use printer::{Format, Lines, Printer};
 pub use progress::Progress;
+pub use rows::Rows;
 
 /// What a command came to, before it has a face.
 #[derive(Clone, Debug)]
@@ -39,5 +41,11 @@ impl<T> Report<T> {
     /// An answer without findings.
     pub fn new(command: &'static str, data: T) -> Report<T> {
         Report { command, data, findings: Vec::new(), notes: Vec::new(), not_permitted: false, undetermined: false, differs: false }
+    }
+
+    /// The same verdict on another form of the answer.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Report<U> {
+        let Report { command, data, findings, notes, not_permitted, undetermined, differs } = self;
+        Report { command, data: change(data), findings, notes, not_permitted, undetermined, differs }
     }
 }

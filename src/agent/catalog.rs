@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::Deserialize;
 
 use super::fix::{self, Fix};
+use super::multiplexer;
 use super::{Agent, AgentProcess, Mode, Role};
 use crate::host::{Host, Raw};
 use crate::verdict::Finding;
@@ -116,7 +117,7 @@ impl Catalog {
     /// # Errors
     /// When it is no TOML of this shape, a row would fit every process, or an id stands twice.
     pub fn parse(text: &str) -> Result<Catalog, CatalogError> {
-        let catalog: Catalog = toml::from_str(text).map_err(|error| CatalogError::Syntax(error.to_string()))?;
+        let catalog: Catalog = toml::from_str(text).map_err(|error| CatalogError::Syntax(crate::env::catalog::toml_error(text, &error)))?;
         let mut ids = HashSet::new();
         for agent in &catalog.agents {
             if !ids.insert(agent.id.as_str()) {
@@ -236,11 +237,11 @@ impl Agent for Catalogued {
     }
 
     fn findings(&self, host: &Host, process: &AgentProcess) -> Vec<Finding> {
-        fix::deleted_exe(host, process, vec!["restart it from this terminal".to_owned()]).into_iter().collect()
+        fix::deleted_exe(host, process, vec![fix::note("restart it from this terminal")]).into_iter().collect()
     }
 
-    fn fix(&self, _: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
-        fix::catalogued(process, wanted)
+    fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
+        multiplexer::lines(host, process, wanted)
     }
 }
 

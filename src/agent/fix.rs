@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{AgentProcess, Role};
-use crate::host::Host;
+use crate::host::{Host, View};
 use crate::verdict::{Evidence, Finding, How, Outcome, registry};
 
 /// What shall change. Values are this terminal's, checked alive by whoever asks.
@@ -49,25 +49,39 @@ pub(super) fn assignments(values: &[(&str, &[u8])]) -> String {
     values.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// The program as a command: its path, unless the file is gone or its path is not known.
-pub(super) fn program(process: &AgentProcess, name: &str) -> String {
+/// A line that is no command: a shell that it is pasted into passes over it.
+pub fn note(text: impl std::fmt::Display) -> String {
+    format!("# {text}")
+}
+
+/// The program as a command: its path, unless no file is there any more or the path is not known.
+pub(super) fn program(host: &Host, process: &AgentProcess, name: &str) -> String {
+    let there = |path: &[u8]| host.path(host.process(process.stat.pid).view().unwrap_or(View::OURS), path).is_ok();
     match &process.exe {
-        Ok(exe) if !exe.deleted => quote(exe.path.as_bytes()),
+        // An update leaves another program in the old one's place.
+        Ok(exe) if !exe.deleted || there(exe.path.as_bytes()) => quote(exe.path.as_bytes()),
         Ok(exe) => quote(exe.base()),
         Err(_) => name.to_owned(),
     }
 }
 
+/// The account whose terminal the lines are pasted into: under sudo the person's, not the tool's.
+pub(super) fn asker(host: &Host) -> u32 {
+    host.terminal().map_or(host.machine().uid, |terminal| terminal.stat.euid)
+}
+
 /// Commands that only the process's owner should run: as root, or as anybody else, they would start another's agent.
 pub(super) fn as_owner(host: &Host, process: &AgentProcess, commands: Vec<String>) -> Vec<String> {
-    // Under sudo the commands are pasted into the terminal, not into the tool.
-    let asker = host.terminal().map_or(host.machine().uid, |terminal| terminal.stat.euid);
-    let owner = process.stat.euid;
-    if asker == owner {
+    as_user(host, process.stat.euid, commands)
+}
+
+/// The same for whatever belongs to this account.
+pub(super) fn as_user(host: &Host, owner: u32, commands: Vec<String>) -> Vec<String> {
+    if asker(host) == owner {
         return commands;
     }
     let name = host.user_name(owner).unwrap_or_else(|| format!("uid {owner}"));
-    std::iter::once(format!("as {name}, from the terminal whose environment it shall have:")).chain(commands).collect()
+    std::iter::once(note(format!("as {name}, from the terminal whose environment it shall have:"))).chain(commands).collect()
 }
 
 /// The finding that the program file was removed or replaced.
@@ -86,64 +100,6 @@ pub(super) fn deleted_exe(host: &Host, process: &AgentProcess, restart: Vec<Stri
     };
     let message = format!("the program it runs{running} was removed or replaced on disk since it started");
     Some(Finding::new(&registry::DAEMON_DELETED_EXE, Outcome::Confirmed, process.subject(), message).evidence([evidence]).fix(restart))
-}
-
-/// The lines for agents of which no more than the signature is known.
-pub(super) fn catalogued(process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
-    let values: &[(&str, &[u8])] = match wanted {
-        Fix::Carry(values) => values,
-        Fix::Drop(names) => {
-            return match process.agent.as_str() {
-                "tmux" => names.iter().map(|name| format!("tmux set-environment -gu {name}")).collect(),
-                "screen" => names.iter().map(|name| format!("screen -X unsetenv {name}")).collect(),
-                _ => vec![format!("unset {}", names.join(" ")), restart(process)],
-            };
-        }
-        Fix::Restart => return vec![restart(process)],
-    };
-    match (process.agent.as_str(), process.role) {
-        ("tmux", Role::Multiplexer) => {
-            let server = tmux_server(process);
-            let mut lines: Vec<String> =
-                values.iter().map(|(name, value)| format!("{server} set-environment -g {name} {}", quote(value))).collect();
-            lines.push("in a pane that is open already:".to_owned());
-            lines.push(format!("eval \"$({server} show-environment -gs)\""));
-            // Not among tmux's defaults, so it would be stale again after the next attach.
-            if values.iter().any(|(name, _)| *name == "WAYLAND_DISPLAY") {
-                lines.push(format!("{server} set-option -ga update-environment ' WAYLAND_DISPLAY'"));
-            }
-            lines
-        }
-        ("screen", Role::Multiplexer) => values.iter().map(|(name, value)| format!("screen -X setenv {name} {}", quote(value))).collect(),
-        ("emacs", Role::Daemon) => values
-            .iter()
-            .map(|(name, value)| format!("emacsclient -e {}", quote(format!("(setenv {name:?} {})", lisp(value)).as_bytes())))
-            .collect(),
-        _ => vec![restart(process)],
-    }
-}
-
-fn lisp(value: &[u8]) -> String {
-    let text = String::from_utf8_lossy(value);
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
-}
-
-fn tmux_server(process: &AgentProcess) -> String {
-    let socket = process.listeners.iter().flatten().find_map(|listener| match listener {
-        super::Listener::Unix(path) => Some(path),
-        super::Listener::Tcp(_) => None,
-    });
-    socket.map_or_else(|| "tmux".to_owned(), |path| format!("tmux -S {}", quote(path.as_bytes())))
-}
-
-fn restart(process: &AgentProcess) -> String {
-    match process.role {
-        Role::Tool | Role::Other => match process.parent {
-            Some(parent) => format!("it has the environment it was started with: repair its agent (pid {parent}), then run it again"),
-            None => format!("restart it (pid {}) from this terminal", process.stat.pid),
-        },
-        _ => format!("restart it (pid {}) from this terminal", process.stat.pid),
-    }
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub(super) struct Process<'m> {
     pub argv: &'static [&'static str],
     pub environ: &'static [&'static str],
     pub fds: &'static [&'static str],
+    /// Empty: not to be known.
+    pub cwd: &'static str,
 }
 
 impl Made {
@@ -108,7 +110,13 @@ impl Made {
             argv: &["bash"],
             environ: &[],
             fds: &[],
+            cwd: "",
         }
+    }
+
+    /// Another environment for a process that was written.
+    pub(super) fn environ(&self, pid: u32, environ: &[&str]) {
+        fs::write(self.at(&format!("/proc/{pid}/environ")), joined(environ)).unwrap();
     }
 
     pub(super) fn host(&self) -> Host {
@@ -127,10 +135,12 @@ impl Process<'_> {
         }
         let stat = format!("{pid} ({comm}) S {ppid} {pid} {session} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0\n");
         fs::write(dir.join("stat"), stat).unwrap();
-        let joined = |words: &[&str]| words.iter().map(|word| format!("{word}\0")).collect::<String>();
         fs::write(dir.join("cmdline"), joined(self.argv)).unwrap();
         fs::write(dir.join("environ"), joined(self.environ)).unwrap();
         symlink(self.made.at(self.exe), dir.join("exe")).unwrap();
+        if !self.cwd.is_empty() {
+            symlink(self.cwd, dir.join("cwd")).unwrap();
+        }
         for (number, target) in self.fds.iter().enumerate() {
             symlink(target, dir.join("fd").join(number.to_string())).unwrap();
         }
@@ -138,4 +148,8 @@ impl Process<'_> {
             symlink(format!("{namespace}:[1]"), dir.join("ns").join(namespace)).unwrap();
         }
     }
+}
+
+fn joined(words: &[&str]) -> String {
+    words.iter().map(|word| format!("{word}\0")).collect()
 }

@@ -56,14 +56,14 @@ pub fn places(host: &Host, processes: &[AgentProcess]) -> Vec<Place> {
             add(agent, fd.target.clone(), view, format!("pid {} has it open", process.stat.pid));
         }
         let Ok(environ) = handle.environ() else { continue };
-        let argv: Vec<Raw> = handle.cmdline().unwrap_or_default().iter().filter_map(|value| value.clear().map(Raw::from)).collect();
-        for path in of_environ(host, agent, &environ, &argv, view) {
+        let config = (agent == zeroclaw::ID).then(|| zeroclaw::config_path(host, process)).flatten();
+        for path in of_environ(host, agent, &environ, config, view) {
             add(agent, path, view, format!("where pid {} keeps its own", process.stat.pid));
         }
     }
     let own = own_environ(host);
     for agent in [opencode::ID, zeroclaw::ID] {
-        for path in of_environ(host, agent, &own, &[], View::OURS) {
+        for path in of_environ(host, agent, &own, None, View::OURS) {
             add(agent, path, View::OURS, "where this user's would be".to_owned());
         }
     }
@@ -74,10 +74,10 @@ fn join(dir: &[u8], name: &str) -> Raw {
     Raw([dir, b"/", name.as_bytes()].concat())
 }
 
-fn of_environ(host: &Host, agent: &str, environ: &Environ, argv: &[Raw], view: View) -> Vec<Raw> {
+fn of_environ(host: &Host, agent: &str, environ: &Environ, config: Option<Raw>, view: View) -> Vec<Raw> {
     let filled = |name: &str| environ.bytes(name).filter(|value| !value.is_empty());
     if agent == zeroclaw::ID {
-        let config = zeroclaw::config_dir(argv).or_else(|| filled("ZEROCLAW_CONFIG_DIR").map(Raw::from));
+        let config = config.or_else(|| filled("ZEROCLAW_CONFIG_DIR").map(Raw::from));
         let data = config.map(|dir| join(dir.as_bytes(), "data"));
         let data = data.or_else(|| filled("ZEROCLAW_DATA_DIR").map(Raw::from)).or_else(|| Some(join(filled("HOME")?, ".zeroclaw/data")));
         let Some(data) = data.filter(|data| data.as_bytes().starts_with(b"/")) else { return Vec::new() };

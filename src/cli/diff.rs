@@ -35,7 +35,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(problem) => return start.problem("diff", &problem),
     };
     let report = contrast::contrast(&start.host, &start.redactor, &a, &b, start.connect);
-    start.print(report, |report| page(report, args.same, (&a.label, &b.label)))
+    start.answer(report, |report| page(report, args.same, (&a.label, &b.label)))
 }
 
 fn page(report: &Report<Data>, same: bool, (label_a, label_b): (&str, &str)) -> Page {

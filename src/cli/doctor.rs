@@ -33,6 +33,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let narrow = Narrow::from(args.narrow);
+    if let Err(problem) = narrow.check(&start.host) {
+        return start.problem("doctor", &problem);
+    }
     let terminal = match &args.against {
         None => Subject::terminal(&start.host),
         Some(reference) => match resolve(&start.host, reference, &narrow) {
@@ -49,7 +52,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
                     .hint(format!("Look at any process: whoseenv show {pid}"));
                 return start.problem("doctor", &problem);
             }
-            start.print(report, |report| page::page(report, &terminal.label, start.verbose, args.demo, start.host.hiding().is_some()))
+            let around =
+                page::Around { verbose: start.verbose, demo: args.demo, hidden: start.host.hiding().is_some(), narrow: narrow.words() };
+            start.answer(report, |report| page::page(report, &terminal.label, &around))
         }
         Err(reason) => start.problem("doctor", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     }

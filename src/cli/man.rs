@@ -110,7 +110,10 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     Man::new(command.clone()).title("WHOSEENV").section("1").manual("whoseenv").source(source()).render(&mut text)?;
     let mut more = Roff::new();
     let references = [
-        ("self", "this terminal: the nearest ancestor on the controlling tty, sudo passed over"),
+        (
+            "self",
+            "this terminal: the nearest ancestor on the controlling tty; sudo, su, runuser and their like are passed over, and the answer says whose environment was used",
+        ),
         ("PID", "a process"),
         ("AGENT", "the daemon of an agent; an error when it fits several, which --user, --pid and --agent narrow"),
         ("file:PATH", "a file of NAME=value entries, separated by NUL or by newlines"),
@@ -123,6 +126,15 @@ fn main_page(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     terms(&mut more, "ENVIRONMENT REFERENCES", references.iter().map(|(name, text)| ((*name).to_owned(), *text)));
     terms(&mut more, "STATES", State::ALL.iter().map(|state| (state.word().to_owned(), state.text())));
     terms(&mut more, "MASKING", Rule::ALL.iter().map(|rule| (rule.word().to_owned(), rule.text())));
+    more.control("SH", ["NDJSON"]);
+    more.text([roman(
+        "With --format ndjson the first line is the document of --json without its rows, the last line has status, findings and notes, and each line in between is a row. Rows are, for",
+    )]);
+    for (command, field, row) in super::schema::ROWS {
+        more.control("TP", []);
+        more.text([bold(*command)]);
+        more.text([roman(super::schema::rows_in_words(*field, row))]);
+    }
     terms(&mut more, "EXIT STATUS", Exit::PRECEDENCE.iter().rev().map(|exit| (exit.code().to_string(), exit.text())));
     more.control("PP", []);
     let order = Exit::PRECEDENCE.map(|exit| exit.code().to_string()).join(", ");

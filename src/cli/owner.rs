@@ -4,6 +4,7 @@ use super::diff::alive;
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::ownership::{self, Data};
 use crate::diagnose::subject::resolve;
+use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
 
@@ -28,7 +29,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let report = resolve(&start.host, &args.target, &args.narrow.into())
         .and_then(|subject| ownership::owner(&start.host, &start.redactor, &args.query, &subject, start.connect));
     match report {
-        Ok(report) => start.print(report, |report| page(report, start.verbose)),
+        Ok(report) => start.answer(report, |report| page(report, start.verbose)),
         Err(problem) => start.problem("owner", &problem),
     }
 }
@@ -38,6 +39,7 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     let mut page = Page::new();
     let value = data.query.value.human();
     let asked = match &data.query.name {
+        Some(name) if data.query.value == Shown::default() => format!("{name}, whose value is not known"),
         Some(name) => format!("{name}={value}"),
         None => value,
     };

@@ -4,7 +4,7 @@ use super::{Global, NarrowArgs, Start};
 use crate::agent::Role;
 use crate::diagnose::roster::{self, Data, Row};
 use crate::diagnose::subject::Narrow;
-use crate::report::{Exit, Format, Page, Problem, Report, Style, Text};
+use crate::report::{Exit, Page, Problem, Report, Style, Text};
 
 /// List agent daemons, clients and their tools: who started each, from where, how long ago
 #[derive(Debug, clap::Args)]
@@ -31,38 +31,28 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let query = roster::Query { all: args.all, names: args.names, narrow: args.narrow.into() };
+    if let Err(problem) = query.narrow.check(&start.host) {
+        return start.problem("ps", &problem);
+    }
     let report = match roster::list(&start.host, &start.redactor, &query) {
         Ok(report) => report,
         Err(reason) => return start.problem("ps", &Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"))),
     };
-    if start.printer.format == Format::Ndjson {
-        let mut head = Report {
-            command: "ps",
-            data: (),
-            findings: report.findings,
-            notes: report.notes,
-            not_permitted: false,
-            undetermined: false,
-            differs: false,
-        };
-        start.finish(&mut head);
-        return start.printer.rows(start.host.machine(), &head, &report.data.processes);
-    }
-    start.print(report, |report| page(report, &query, start.host.hiding().is_some()))
+    start.answer(report, |report| page(report, &query, start.host.hiding().is_some()))
 }
 
 fn page(report: &Report<Data>, query: &roster::Query, hidden: bool) -> Page {
     let mut page = Page::new();
     let rows = &report.data.processes;
     if rows.is_empty() {
-        page.line(
-            0,
-            match (query.all, hidden) {
-                (true, _) => "No process fits.",
-                (false, false) => "No agent runs here.",
-                (false, true) => "No agent is to be seen from this account.",
-            },
-        );
+        let narrow = query.narrow.words();
+        let what = match (query.all, narrow.is_empty()) {
+            (true, _) => format!("No process{narrow}"),
+            (false, true) => "No agent".to_owned(),
+            (false, false) => format!("No agent process{narrow}"),
+        };
+        let place = if hidden { "is to be seen from this account" } else { "runs here" };
+        page.hanging(0, 2, Text::plain(format!("{what} {place}.")));
         page.line(0, Text::styled(Style::Dim, "What was looked for: whoseenv doctor. Every process: whoseenv ps --all"));
     }
     let several_agents = rows.iter().any(|row| row.agent.is_some());

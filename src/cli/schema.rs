@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 
 use super::Global;
 use crate::diagnose;
-use crate::report::{Envelope, Exit, Problem};
+use crate::report::{Envelope, Exit, Problem, Rows};
 
 /// Print the JSON Schema of a command's output
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,25 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 
+/// What a line of ndjson between the first and the last is: for every command that prints row by row, the field of `data` whose
+/// items the rows are (none: the row is `data` whole), and what a row is.
+pub const ROWS: &[(&str, Option<&str>, &str)] = &[
+    ("doctor", <diagnose::doctor::Data as Rows>::FIELD, "a daemon, with its variables"),
+    ("ps", <diagnose::roster::Data as Rows>::FIELD, "a process"),
+    ("show", <diagnose::portrait::Data as Rows>::FIELD, "an entry of the environment block"),
+    ("diff", <diagnose::contrast::Data as Rows>::FIELD, "a variable"),
+    ("owner", <diagnose::ownership::Data as Rows>::FIELD, "the answer"),
+    ("snapshot", <diagnose::capture::Data as Rows>::FIELD, "the answer"),
+];
+
+/// Of a command's row in [`ROWS`]: as a sentence.
+pub fn rows_in_words(field: Option<&str>, row: &str) -> String {
+    match field {
+        Some(field) => format!("{row}: an item of data.{field}, which the first line's data has not"),
+        None => format!("{row}: data as one line"),
+    }
+}
+
 fn of<T: JsonSchema + 'static>() -> Schema {
     schema_for!(Envelope<'static, T>)
 }
@@ -44,6 +63,13 @@ pub fn run(args: &Args, global: &Global) -> Exit {
         Some((name, make)) => {
             let mut schema = make();
             schema.insert("title".to_owned(), format!("whoseenv.{name}/1").into());
+            if let Some((_, field, row)) = ROWS.iter().find(|(command, ..)| command == name) {
+                let words = rows_in_words(*field, row);
+                let text = format!(
+                    "The document of --json. With --format ndjson the first and the last line have this form; each line in between is {words}."
+                );
+                schema.insert("description".to_owned(), text.into());
+            }
             let text = serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n";
             printer.text(text.as_bytes())
         }

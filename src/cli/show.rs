@@ -27,7 +27,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     match resolve(&start.host, &args.target, &args.narrow.into()) {
         Ok(subject) => {
-            start.print(portrait::portrait(&start.host, &start.redactor, &subject, start.connect), |report| page(report, &subject.label))
+            start.answer(portrait::portrait(&start.host, &start.redactor, &subject, start.connect), |report| page(report, &subject.label))
         }
         Err(problem) => start.problem("show", &problem),
     }

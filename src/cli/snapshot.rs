@@ -33,7 +33,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     let query = capture::Query { pids: args.pid, connect: start.connect, anonymize: global.anonymize, stores: args.with_stores };
     match capture::capture(&start.host, &start.redactor, &args.dir, &query) {
-        Ok(report) => start.print(report, page),
+        Ok(report) => start.answer(report, page),
         Err(problem) => start.problem("snapshot", &problem),
     }
 }

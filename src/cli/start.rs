@@ -9,7 +9,7 @@ use crate::host::snapshot::Captured;
 use crate::host::{Host, Unknown, files};
 use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
 use crate::report::printer::note;
-use crate::report::{Exit, Page, Printer, Problem, Report};
+use crate::report::{Exit, Page, Printer, Problem, Report, Rows};
 
 use super::Global;
 
@@ -68,6 +68,12 @@ impl Start {
     pub fn print<T: serde::Serialize>(&self, mut report: Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
         self.finish(&mut report);
         self.printer.report(self.host.machine(), &report, page)
+    }
+
+    /// The same for an answer that ndjson prints row by row.
+    pub fn answer<T: Rows>(&self, mut report: Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
+        self.finish(&mut report);
+        self.printer.answer(self.host.machine(), report, page)
     }
 
     /// What [`Start::print`] does before it prints.

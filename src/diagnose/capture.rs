@@ -11,7 +11,7 @@ use crate::agent;
 use crate::env::reference::Reference;
 use crate::host::{Host, Pid, files};
 use crate::redact::Redactor;
-use crate::report::{Exit, Problem, Report};
+use crate::report::{Exit, Problem, Report, Rows};
 
 use super::subject::{Narrow, Subject, resolve};
 use super::{db, doctor, portrait, pseudonyms, roster};
@@ -31,6 +31,15 @@ pub struct Data {
     pub files: usize,
     /// Addresses, users and hosts were replaced.
     pub anonymized: bool,
+}
+
+impl Rows for Data {
+    type Row = Data;
+    const FIELD: Option<&'static str> = None;
+
+    fn split(self) -> (Option<Self>, Vec<Data>) {
+        (None, vec![self])
+    }
 }
 
 /// What to keep.
@@ -64,6 +73,8 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     }
     let failed = |error: String| Problem::new(Exit::Io, error);
     let terminal = Subject::terminal(host);
+    // So that an account that nothing runs as is known to be one; pseudonyms replace the names.
+    host.users();
     let agents = agent::discover(host).map_err(|error| failed(format!("/proc: {error}")))?;
     let keep = kept(host, query, &terminal, &agents)?;
     doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;

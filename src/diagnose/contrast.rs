@@ -7,7 +7,7 @@ use crate::env::diff::{self, State};
 use crate::env::{Class, catalog};
 use crate::host::{Environ, Host, Unknown};
 use crate::redact::Redactor;
-use crate::report::Report;
+use crate::report::{Report, Rows};
 use crate::verdict::Liveness;
 
 use super::subject::{Subject, SubjectData};
@@ -22,6 +22,16 @@ pub struct Data {
     pub b: SubjectData,
     /// Every name in either, sorted.
     pub variables: Vec<Row>,
+}
+
+impl Rows for Data {
+    type Row = Row;
+    const FIELD: Option<&'static str> = Some("variables");
+
+    fn split(mut self) -> (Option<Self>, Vec<Row>) {
+        let rows = std::mem::take(&mut self.variables);
+        (Some(self), rows)
+    }
 }
 
 /// One name.

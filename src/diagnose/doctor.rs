@@ -1,11 +1,13 @@
 //! `doctor`: everything that is wrong between a terminal and the agent daemons of a machine, and the fix for each.
 
 pub mod inheritance;
+pub mod multiplexers;
 pub mod needs;
 pub mod points;
 pub mod registration;
 pub mod search;
 pub mod service;
+pub mod usable;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +18,7 @@ use crate::host::{Fact, Host, Pid, Unknown};
 use crate::origin::{self, Birth, Kind};
 use crate::redact::Redactor;
 use crate::report::Report;
-use crate::verdict::registry::DAEMON_UNREADABLE;
+use crate::verdict::registry::{DAEMON_UNREADABLE, HANDED_ON_UNKNOWN};
 use crate::verdict::{Finding, Liveness, Outcome};
 
 use crate::env::reference::Reference;
@@ -42,6 +44,16 @@ pub struct Data {
     pub looked_for: Vec<String>,
 }
 
+impl crate::report::Rows for Data {
+    type Row = Daemon;
+    const FIELD: Option<&'static str> = Some("daemons");
+
+    fn split(mut self) -> (Option<Self>, Vec<Daemon>) {
+        let rows = std::mem::take(&mut self.daemons);
+        (Some(self), rows)
+    }
+}
+
 /// One daemon against the terminal.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Daemon {
@@ -49,6 +61,8 @@ pub struct Daemon {
     pub pid: Pid,
     /// When it started, RFC 3339.
     pub start_time: String,
+    /// The same in clock ticks since boot.
+    pub start_ticks: u64,
     /// How long ago it started, in milliseconds.
     pub age_ms: u64,
     /// The kernel's name of it.
@@ -78,6 +92,8 @@ pub struct Daemon {
     pub variables: Vec<contrast::Row>,
     /// What its tools could do.
     pub needs: Vec<needs::Need>,
+    /// Variables that it has and that do not reach its tools' shells.
+    pub dropped: Vec<Dropped>,
     /// Its PATH against the terminal's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<search::PathReport>,
@@ -86,6 +102,15 @@ pub struct Daemon {
     pub registration: Option<registration::Data>,
     /// Processes below it, with the secrets that reach them.
     pub children: Vec<inheritance::Child>,
+}
+
+/// A variable that a daemon keeps from its tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Dropped {
+    /// The variable.
+    pub name: String,
+    /// What drops it, such as `ZeroClaw's safe list`.
+    pub by: String,
 }
 
 /// A variable of the terminal that names something that lives.
@@ -100,11 +125,20 @@ pub struct Point {
     pub liveness: Liveness,
 }
 
+impl Point {
+    /// Whether no more can be told of this one than of the other: both are masked, and stand alike.
+    pub fn is_like(&self, other: &Point) -> bool {
+        self.value.masked.is_some() && other.value.masked.is_some() && self.liveness == other.liveness
+    }
+}
+
 /// A process of an agent that is no daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Other {
     /// Process id.
     pub pid: Pid,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
     /// The agent.
     pub agent: String,
     /// What it is for.
@@ -138,7 +172,8 @@ pub fn examine(
             continue;
         }
         if agent.role != Role::Daemon {
-            others.push(Other { pid: agent.stat.pid, agent: agent.agent.clone(), role: agent.role });
+            findings.extend(multiplexers::finding(host, redactor, agent, (terminal, &points), connect));
+            others.push(Other { pid: agent.stat.pid, start_ticks: agent.stat.start_ticks, agent: agent.agent.clone(), role: agent.role });
             continue;
         }
         let subject = Subject::process(host, Reference::Pid(agent.stat.pid), agent.stat.clone(), Some(agent.clone()));
@@ -153,7 +188,7 @@ pub fn examine(
     let data = Data {
         terminal: terminal.data(host),
         terminal_variables: points.iter().map(|point| point.data(redactor)).collect(),
-        terminal_needs: if terminal.environ.is_ok() { needs::of(&terminal_carrier, redactor) } else { Vec::new() },
+        terminal_needs: if terminal.environ.is_ok() { needs::of(&terminal_carrier, redactor, None) } else { Vec::new() },
         daemons,
         others,
         looked_for: Catalog::in_force().agents().iter().map(|agent| agent.id.clone()).collect(),
@@ -187,6 +222,7 @@ fn daemon(
     let mut daemon = Daemon {
         pid: stat.pid,
         start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+        start_ticks: stat.start_ticks,
         age_ms: host.machine().age_ms(stat.start_ticks),
         comm: stat.comm.lossy().into_owned(),
         agent: agent.agent.clone(),
@@ -199,6 +235,7 @@ fn daemon(
         unreadable: None,
         variables: Vec::new(),
         needs: Vec::new(),
+        dropped: Vec::new(),
         path: None,
         registration: agent.registration.as_ref().map(registration::Data::of),
         children: Vec::new(),
@@ -222,13 +259,24 @@ fn daemon(
                 .as_ref()
                 .map(|connection| origin::examine(&carrier, Kind::SshConnection, connection.as_bytes()).liveness);
             daemon.variables = contrast::rows(host, redactor, subject, terminal, connect).into_iter().filter(points::is_telling).collect();
-            daemon.needs = needs::of(&carrier, redactor);
-            findings.extend(points::daemon_findings(host, subject, &points::of(&carrier, redactor), terminal, points));
+            let handed = needs::handed_on(host, subject);
+            daemon.needs = needs::of(&carrier, redactor, handed.as_ref());
+            let dropped = handed.iter().flat_map(|handed| &handed.dropped).filter(|(name, _)| redactor.name(name.as_bytes()).is_ok());
+            daemon.dropped = dropped.map(|(name, by)| Dropped { name: name.clone(), by: by.clone() }).collect();
+            let here = (terminal, &terminal_carrier, points);
+            let theirs = points::of(&carrier, redactor);
+            let (found, carried) = points::daemon_findings(subject, &carrier, &theirs, here, handed.as_ref());
+            findings.extend(found);
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref(), &carried));
+            findings.extend(handed.and_then(|handed| handed.unread).map(|unread| {
+                let message = format!("which of its variables its shells get could not be found out: {}: {}", unread.source, unread.reason);
+                Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)
+                    .evidence([carrier.saw(unread.source, unread.reason)])
+            }));
             findings.extend(inheritance::findings(host, &carrier, subject, environ, terminal));
             let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier);
             daemon.path = path;
             findings.extend(found);
-            findings.extend(service::needs(subject, &carrier, &daemon.needs));
         }
     }
     findings.extend(service::unit_and_linger(host, redactor, subject));

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::host::{Host, Unknown, Value};
 use crate::origin::{self, Kind, Named, Owner};
 use crate::redact::Redactor;
-use crate::report::{Exit, Problem, Report};
+use crate::report::{Exit, Problem, Report, Rows};
 use crate::verdict::{Evidence, Liveness, State};
 
 use super::subject::{Subject, SubjectData};
@@ -33,6 +33,15 @@ pub struct Data {
     pub evidence: Vec<Evidence>,
     /// Whose environment the value was judged in.
     pub carrier: SubjectData,
+}
+
+impl Rows for Data {
+    type Row = Data;
+    const FIELD: Option<&'static str> = None;
+
+    fn split(self) -> (Option<Self>, Vec<Data>) {
+        (None, vec![self])
+    }
 }
 
 /// What was asked about.
@@ -64,6 +73,10 @@ pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, c
         let kind = kind_of(query.as_bytes(), value.clear());
         let named = judge(&carrier, redactor, query.as_bytes(), value).unwrap_or_else(|| lives_not(query));
         (Some(query.to_owned()), kind, Shown::of(redactor, query.as_bytes(), value), named)
+    } else if let Some(name) = query.split_once('=').map(|(name, _)| name).filter(|name| is_name(name)) {
+        return Err(Problem::new(Exit::Usage, format!("{name}=… is a name and a value; give one of them"))
+            .hint(format!("The value as {} carries it: whoseenv owner {name} {}", subject.label, subject.reference))
+            .hint("Any value: what stands behind the `=`, alone"));
     } else {
         let kind = origin::kind_of_value(query.as_bytes()).ok_or_else(|| {
             Problem::new(Exit::Usage, format!("{query:?} is neither a variable's name nor a value of a known form"))

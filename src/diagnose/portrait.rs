@@ -9,7 +9,7 @@ use crate::host::{Environ, Host, Pid, Raw, Stat, Unknown, Value};
 use crate::origin::Birth;
 use crate::origin::unit::{self, Columns, Setting};
 use crate::redact::Redactor;
-use crate::report::Report;
+use crate::report::{Report, Rows};
 use crate::verdict::registry::{DAEMON_UNREADABLE, ENVIRON_OVERWRITTEN};
 use crate::verdict::{Finding, Outcome};
 
@@ -33,6 +33,16 @@ pub struct Data {
     pub environment: Vec<Variable>,
     /// What its systemd unit declares beside what it has.
     pub unit_environment: Vec<UnitRow>,
+}
+
+impl Rows for Data {
+    type Row = Variable;
+    const FIELD: Option<&'static str> = Some("environment");
+
+    fn split(mut self) -> (Option<Self>, Vec<Variable>) {
+        let rows = std::mem::take(&mut self.environment);
+        (Some(self), rows)
+    }
 }
 
 /// The process that was asked about.
@@ -102,6 +112,8 @@ pub struct Link {
     pub tty: Option<String>,
     /// When it started, RFC 3339.
     pub start_time: String,
+    /// The same in clock ticks since boot.
+    pub start_ticks: u64,
 }
 
 /// A variable that the unit's files speak of, beside what the process has: unit file, drop-in, live.
@@ -152,7 +164,7 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
         process: subject.stat.as_ref().map(|stat| process(there, subject, stat)),
         chain: chain.iter().map(|stat| link(there, redactor, stat)).collect(),
         birth: subject.birth.clone(),
-        needs: if subject.known().is_ok() { needs::of(&carrier, redactor) } else { Vec::new() },
+        needs: if subject.known().is_ok() { needs::of(&carrier, redactor, needs::handed_on(host, subject).as_ref()) } else { Vec::new() },
         environment,
         unit_environment: unit_rows(there, redactor, subject),
     };
@@ -218,6 +230,7 @@ fn link(host: &Host, redactor: &Redactor, stat: &Stat) -> Link {
         session: stat.session,
         tty: stat.tty(),
         start_time: rfc3339(host.machine().started_ms(stat.start_ticks)),
+        start_ticks: stat.start_ticks,
     }
 }
 

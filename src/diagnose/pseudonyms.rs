@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::env::{Class, catalog};
 use crate::host::machine::FIRST_PERSON;
-use crate::host::{Environ, Host};
+use crate::host::{Entry, Environ, Host};
+use crate::origin::Kind;
 use crate::redact::anonymize::Anonymizer;
 
 /// `nobody`, the same everywhere.
@@ -61,16 +63,61 @@ impl Told {
         Told {
             users: persons(&["USER", "LOGNAME"]).into_iter().chain(filled(&"SUDO_USER")).filter(word).collect(),
             homes: persons(&["HOME"]),
-            hosts: [filled(&"HOSTNAME"), filled(&"DISPLAY").and_then(|display| display_host(&display))].into_iter().flatten().collect(),
+            hosts: environ.entries.iter().flat_map(|entry| hosts(entry).unwrap_or_default()).collect(),
         }
     }
 }
 
+/// The hosts that a variable names, by what the catalogue says of it.
+fn hosts(entry: &Entry) -> Option<Vec<String>> {
+    let name = entry.name.as_str()?;
+    let value = std::str::from_utf8(entry.value.as_ref()?.clear()?).ok()?;
+    let row = catalog::lookup(name.as_bytes());
+    let found: Vec<&str> = match (name, row.kind_of(value.as_bytes()), row.class) {
+        ("HOSTNAME" | "HOST", ..) => vec![value],
+        // `local/HOST:@/tmp/.ICE-unix/7,unix/HOST:/tmp/.ICE-unix/7`
+        ("SESSION_MANAGER", ..) => value.split(',').filter_map(|one| Some(one.split_once('/')?.1.split_once(':')?.0)).collect(),
+        // A suffix (`.example.org`) is no host, and a single word in this list is often a domain (`local`).
+        ("NO_PROXY" | "no_proxy", ..) => {
+            value.split([',', ' ']).map(authority).filter(|one| !one.starts_with('.') && one.contains('.')).collect()
+        }
+        (_, Kind::Display, _) => display_host(value).into_iter().collect(),
+        // `pid.tty.host`
+        (_, Kind::Screen, _) => value.splitn(3, '.').nth(2).into_iter().collect(),
+        (_, Kind::BusAddress, _) => value.split([';', ',', ':']).filter_map(|key| key.strip_prefix("host=")).collect(),
+        (_, Kind::SocketAddress, _) | (_, _, Class::Proxy) => value.split([',', ' ']).map(authority).collect(),
+        (_, _, Class::Containers) if value.contains("://") => vec![authority(value)],
+        _ => Vec::new(),
+    };
+    Some(found.into_iter().filter(|name| is_host(name)).map(str::to_owned).collect())
+}
+
+/// The host of an address: `scheme://user@HOST:port/path`, `tcp:HOST:port`, `HOST:port`, with or without a machine's id in braces before it.
+fn authority(address: &str) -> &str {
+    let address = address.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or(address, |(_, rest)| rest);
+    if ["/", "unix:", "fd:", "local:"].iter().any(|start| address.starts_with(start)) {
+        return "";
+    }
+    let rest = match address.split_once("://") {
+        Some((_, rest)) => rest,
+        // The scheme of an address without slashes is followed by a host and a port; `HOST:port` has one colon.
+        None => ["tcp:", "tcp4:", "tcp6:", "udp:"].iter().find_map(|scheme| address.strip_prefix(scheme)).unwrap_or(address),
+    };
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+    host.split(':').next().unwrap_or_default()
+}
+
 /// The machine whose screen a DISPLAY names, where it is named.
-fn display_host(display: &str) -> Option<String> {
+fn display_host(display: &str) -> Option<&str> {
     let host = display.rsplit_once(':')?.0.trim_end_matches(':').rsplit('/').next()?;
-    let name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
-    (name && !matches!(host, "" | "unix" | "localhost")).then(|| host.to_owned())
+    (host != "unix").then_some(host)
+}
+
+/// A name that may be a host's. Without a letter in it, it is an address or none.
+fn is_host(name: &str) -> bool {
+    let letters = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    name.bytes().all(letters) && name.bytes().any(|byte| byte.is_ascii_alphabetic()) && name != "localhost"
 }
 
 #[cfg(test)]
@@ -84,8 +131,41 @@ mod tests {
         assert_eq!((told.users, told.homes), (vec!["carol".to_owned(), "dave".to_owned()], vec!["/srv/people/carol".to_owned()]));
         assert_eq!(told.hosts, ["carols-laptop"]);
         assert_eq!(Told::of(&environ, false).users, ["dave"]);
-        for display in [":0", "localhost:10.0", "unix:0", "/tmp/.X11-unix/X0"] {
-            assert_eq!(display_host(display), None, "{display}");
+    }
+
+    #[test]
+    fn every_variable_that_holds_an_address_tells_its_host() {
+        for (variable, host) in [
+            ("DISPLAY=carols-laptop:0", Some("carols-laptop")),
+            ("DISPLAY=tcp/carols-laptop:0.1", Some("carols-laptop")),
+            ("HOSTNAME=Cube", Some("Cube")),
+            ("DOCKER_HOST=tcp://build.example.org:2375", Some("build.example.org")),
+            ("DOCKER_HOST=ssh://carol@build.example.org", Some("build.example.org")),
+            ("CONTAINER_HOST=ssh://core@build:22/run/podman/podman.sock", Some("build")),
+            ("PULSE_SERVER=tcp:hifi:4713", Some("hifi")),
+            ("PULSE_SERVER={0123abcd}tcp:hifi.example.org", Some("hifi.example.org")),
+            ("PULSE_SERVER=hifi", Some("hifi")),
+            ("https_proxy=http://carol:secret@proxy.example.org:3128/", Some("proxy.example.org")),
+            ("ALL_PROXY=socks5h://proxy:1080", Some("proxy")),
+            ("RSYNC_PROXY=proxy:8080", Some("proxy")),
+            ("NO_PROXY=localhost,.example.org,db.example.org,local", Some("db.example.org")),
+            ("DBUS_SESSION_BUS_ADDRESS=tcp:host=bus.example.org,port=9", Some("bus.example.org")),
+            ("SESSION_MANAGER=local/cube:@/tmp/.ICE-unix/9", Some("cube")),
+            ("STY=4711.pts-0.cube", Some("cube")),
+            ("KUBERNETES_PORT=tcp://api.example.org:443", Some("api.example.org")),
+            ("NVIM_LISTEN_ADDRESS=/run/user/1000/nvim.0", None),
+            ("DISPLAY=:0", None),
+            ("DISPLAY=localhost:10.0", None),
+            ("DISPLAY=unix:0", None),
+            ("DISPLAY=/tmp/.X11-unix/X0", None),
+            ("DOCKER_HOST=unix:///run/docker.sock", None),
+            ("DOCKER_HOST=tcp://192.0.2.9:2375", None),
+            ("PULSE_SERVER=unix:/run/user/1000/pulse/native", None),
+            ("DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus", None),
+            ("PAGER=less", None),
+        ] {
+            let told = Told::of(&Environ::parse(variable.as_bytes()), false);
+            assert_eq!(told.hosts, host.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{variable}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::host::machine::rfc3339;
 use crate::host::{Environ, Exe, Fact, Host, Pid, Proc, Stat, Unknown};
 use crate::origin::{Birth, birth};
 use crate::redact::Redactor;
-use crate::report::Report;
+use crate::report::{Report, Rows};
 
 use super::subject::Narrow;
 use super::values::Name;
@@ -23,6 +23,15 @@ use super::values::Name;
 pub struct Data {
     /// By pid, ascending.
     pub processes: Vec<Row>,
+}
+
+impl Rows for Data {
+    type Row = Row;
+    const FIELD: Option<&'static str> = Some("processes");
+
+    fn split(self) -> (Option<Self>, Vec<Row>) {
+        (None, self.processes)
+    }
 }
 
 /// One process.

@@ -1,41 +1,23 @@
 //! An environment reference made into something to look at: which process, whose environment, seen from where.
 
-use std::ffi::OsString;
+mod layers;
+mod narrow;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agent::{self, AgentProcess, Fix};
 use crate::env::reference::Reference;
-use crate::host::command::Layer;
 use crate::host::environ::Environ;
 use crate::host::files;
 use crate::host::machine::rfc3339;
 use crate::host::snapshot::Captured;
-use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, Value, View};
+use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, View};
 use crate::origin::unit::{self, Manager};
-use crate::origin::{Birth, Carrier, birth, tmux};
+use crate::origin::{Birth, Carrier, birth};
 use crate::report::{Exit, Problem};
 
-/// What narrows a name that fits several processes.
-#[derive(Clone, Debug, Default)]
-pub struct Narrow {
-    /// Login name or uid.
-    pub user: Option<String>,
-    /// Process id.
-    pub pid: Option<Pid>,
-    /// Agent name.
-    pub agent: Option<String>,
-}
-
-impl Narrow {
-    /// Whether a process passes.
-    pub fn admits(&self, host: &Host, stat: &Stat, agent: &str) -> bool {
-        let user =
-            self.user.as_ref().is_none_or(|user| user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user));
-        user && self.pid.is_none_or(|pid| pid == stat.pid) && self.agent.as_ref().is_none_or(|name| name == agent)
-    }
-}
+pub use narrow::Narrow;
 
 /// Something with an environment.
 pub struct Subject {
@@ -74,6 +56,9 @@ pub struct SubjectData {
     /// When it started, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
+    /// The same in clock ticks since boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ticks: Option<u64>,
     /// The kernel's name of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
@@ -101,6 +86,7 @@ impl Subject {
             reference: self.reference.to_string(),
             pid: self.stat.as_ref().map(|stat| stat.pid),
             start_time: self.stat.as_ref().map(|stat| rfc3339(host.machine().started_ms(stat.start_ticks))),
+            start_ticks: self.stat.as_ref().map(|stat| stat.start_ticks),
             comm: self.stat.as_ref().map(|stat| stat.comm.lossy().into_owned()),
             agent: self.agent.as_ref().map(|agent| agent.agent.clone()),
             user: self.stat.as_ref().and_then(|stat| host.user_name(stat.euid)),
@@ -125,7 +111,10 @@ impl Subject {
     pub fn fix(&self, host: &Host, fix: &Fix<'_>) -> Vec<String> {
         let Some(process) = &self.agent else { return Vec::new() };
         match self.own_unit(host, &process.agent) {
-            Some((unit, manager)) => unit_fix(&unit, &manager, fix),
+            Some((unit, manager)) => {
+                let beside = agent::agent(&process.agent).beside(host, process, fix);
+                beside.into_iter().chain(unit_fix(&unit, &manager, fix)).collect()
+            }
             None => agent::agent(&process.agent).fix(host, process, fix),
         }
     }
@@ -245,8 +234,9 @@ fn unit_fix(unit: &str, manager: &Manager, fix: &Fix<'_>) -> Vec<String> {
 /// Makes a reference into something to look at.
 ///
 /// # Errors
-/// Not found (3), fits several (2), cannot be read as what it is (2, 74).
+/// Not found (3), fits several (2), cannot be read as what it is (2, 74), or `narrow` names what is not there; see [`Narrow::check`].
 pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Subject, Problem> {
+    narrow.check(host)?;
     match reference {
         Reference::Terminal => Ok(Subject::terminal(host)),
         Reference::Pid(pid) => of_pid(host, reference, *pid),
@@ -261,16 +251,20 @@ pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Su
             subject.elsewhere = Some(Box::new(there));
             Ok(subject)
         }
-        Reference::Tmux(_) | Reference::SystemdUser | Reference::LoginShell => of_command(host, reference),
+        Reference::Tmux(_) | Reference::SystemdUser | Reference::LoginShell => layers::of_command(host, reference),
     }
 }
 
 fn of_pid(host: &Host, reference: &Reference, pid: Pid) -> Result<Subject, Problem> {
+    let stat = stat_of(host, pid)?;
+    let agent = agent::discover(host).ok().and_then(|agents| agents.into_iter().find(|agent| agent.stat.pid == pid));
+    Ok(Subject::process(host, reference.clone(), stat, agent))
+}
+
+/// A process that was named by its pid.
+fn stat_of(host: &Host, pid: Pid) -> Result<Stat, Problem> {
     match host.process(pid).stat() {
-        Ok(stat) => {
-            let agent = agent::discover(host).ok().and_then(|agents| agents.into_iter().find(|agent| agent.stat.pid == pid));
-            Ok(Subject::process(host, reference.clone(), stat, agent))
-        }
+        Ok(stat) => Ok(stat),
         Err(reason @ (Unknown::NotCaptured | Unknown::Altered | Unknown::Malformed(_)))
             if host.is_captured() && host.pids().is_ok_and(|pids| pids.contains(&pid)) =>
         {
@@ -296,10 +290,9 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
     let candidates = if daemons.is_empty() { found.iter().collect() } else { daemons };
     match candidates.as_slice() {
         [] if agent::Catalog::in_force().get(name).is_none() => {
-            let known = agent::Catalog::in_force().agents().iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>().join(", ");
-            Err(Problem::new(Exit::Usage, format!("{name:?} is no environment reference and no agent that this version knows"))
-                .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell")
-                .hint(format!("Agents: {known}")))
+            let message = format!("{name:?} is no environment reference and no agent that this version knows");
+            Err(narrow::unknown_agent(name, message)
+                .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell"))
         }
         [] => Err(match super::hidden(host) {
             None => Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps"),
@@ -338,71 +331,6 @@ fn of_file(reference: &Reference, path: &std::path::Path) -> Result<Subject, Pro
     Ok(Subject::of_text(reference.clone(), shown.to_string(), Environ::parse_file(&bytes), false))
 }
 
-fn of_command(host: &Host, reference: &Reference) -> Result<Subject, Problem> {
-    let terminal = host.terminal().ok();
-    let environ = terminal.and_then(|terminal| terminal.environ.as_ref().ok());
-    let layer = match reference {
-        Reference::Tmux(session) => {
-            let around = environ.and_then(|environ| tmux::Place::parse(environ.bytes("TMUX")?)).map(|place| place.socket);
-            let socket = around.or_else(|| tmux::socket_of(&[], environ, host.machine().uid)).unwrap_or_default();
-            tmux::session_layer(host, &socket, session)
-        }
-        Reference::SystemdUser => host.layer(&["systemctl", "--user", "show-environment"].map(OsString::from), manager_layer),
-        _ => host.layer(&login_shell(environ), |output| Layer { environ: Environ::parse(output), removed: Vec::new() }),
-    };
-    match layer {
-        Ok(layer) => {
-            let mut subject = Subject::of_text(reference.clone(), reference.to_string(), layer.environ, true);
-            if !layer.removed.is_empty() {
-                let names = layer.removed.iter().map(|name| name.lossy().into_owned()).collect::<Vec<_>>().join(", ");
-                subject.notes.push(format!("{reference} takes away: {names}"));
-            }
-            Ok(subject)
-        }
-        Err(Unknown::NotCaptured) => Err(Problem::new(Exit::Undetermined, format!("the snapshot does not hold {reference}"))
-            .hint("It is kept when the snapshot is taken with --connect from inside tmux.")),
-        Err(Unknown::Absent) => Err(Problem::new(Exit::NotFound, format!("{reference}: its program is not installed"))),
-        Err(reason) => Err(Problem::new(Exit::NotFound, format!("{reference}: {reason}"))),
-    }
-}
-
-/// What `systemctl show-environment` prints: an assignment a line, quoted for a shell where it must be.
-fn manager_layer(output: &[u8]) -> Layer {
-    let mut environ = Environ::parse_file(output);
-    for entry in &mut environ.entries {
-        if let Some(Value::Clear(value)) = &mut entry.value {
-            value.0 = unquoted(&value.0);
-        }
-    }
-    Layer { environ, removed: Vec::new() }
-}
-
-/// Takes `$'…'` off, with the escapes that systemd writes inside.
-fn unquoted(value: &[u8]) -> Vec<u8> {
-    let Some(inner) = value.strip_prefix(b"$'").and_then(|rest| rest.strip_suffix(b"'")) else { return value.to_vec() };
-    let mut plain = Vec::with_capacity(inner.len());
-    let mut bytes = inner.iter().copied();
-    while let Some(byte) = bytes.next() {
-        let escaped = (byte == b'\\').then(|| bytes.next()).flatten();
-        plain.push(match escaped {
-            Some(b'n') => b'\n',
-            Some(b't') => b'\t',
-            Some(other) => other,
-            None => byte,
-        });
-    }
-    plain
-}
-
-/// A login shell that starts with nothing but who the user is, and prints what it has then.
-fn login_shell(environ: Option<&Environ>) -> Vec<OsString> {
-    let kept = ["HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG"];
-    let kept = kept.iter().filter_map(|name| Some(OsString::from(format!("{name}={}", environ?.filled(name)?))));
-    let shell = environ.and_then(|environ| environ.filled("SHELL")).unwrap_or("/bin/sh");
-    let words = ["env", "-i"].map(OsString::from).into_iter().chain(kept);
-    words.chain([shell, "-l", "-c", "env -0"].map(OsString::from)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,11 +344,5 @@ mod tests {
             lines,
             ["systemctl --user import-environment DISPLAY", "systemctl --user daemon-reload", "systemctl --user restart zeroclaw.service"]
         );
-    }
-
-    #[test]
-    fn what_the_manager_quotes_is_unquoted() {
-        let layer = manager_layer(b"A=plain\nB=$'two\\nlines and \\'quotes\\''\n");
-        assert_eq!((layer.environ.text("A"), layer.environ.text("B")), (Some("plain"), Some("two\nlines and 'quotes'")));
     }
 }

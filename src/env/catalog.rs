@@ -77,6 +77,18 @@ pub struct Catalog {
     socket: Variable,
 }
 
+/// An error of the TOML reader in one line: where, and what.
+pub fn toml_error(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => {
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            format!("line {}, column {}: {message}", before.matches('\n').count() + 1, line.chars().count() + 1)
+        }
+        None => message,
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -85,7 +97,7 @@ struct Table {
 }
 
 fn read(text: &str) -> Result<Vec<Variable>, CatalogError> {
-    let table: Table = toml::from_str(text).map_err(|error| CatalogError::Syntax(error.to_string()))?;
+    let table: Table = toml::from_str(text).map_err(|error| CatalogError::Syntax(toml_error(text, &error)))?;
     let mut seen = std::collections::HashSet::new();
     for row in &table.variable {
         let stem = row.name.strip_suffix('*').unwrap_or(&row.name);
@@ -371,7 +383,11 @@ mod tests {
     #[test]
     fn a_bad_file_says_why() {
         let error = |text: &str| built_in().merge(text).unwrap_err().to_string();
-        assert!(error("variable = 3").contains("invalid type"), "{}", error("variable = 3"));
+        assert!(error("variable = 3").starts_with("line 1, column 12: invalid type"), "{}", error("variable = 3"));
+        assert!(error("# é\n[[variable]\n").starts_with("line 2, column "), "{}", error("# é\n[[variable]\n"));
+        for text in ["variable = 3", "# é\n[[variable]\n", "x = \"", "[[variable]]\nname = 7", "\u{202e}="] {
+            assert!(!error(text).contains('\n'), "{:?}", error(text));
+        }
         assert!(error("[[variable]]\nname=\"A\"\nclass=\"colour\"\ntext=\"\"").contains("colour"));
         assert!(error("[[variable]]\nname=\"A\"\nclass=\"other\"\ntext=\"\"\nsecert=1").contains("secert"));
         assert_eq!(

@@ -8,6 +8,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -33,6 +35,8 @@ pub enum Answer {
     Rejected(String),
     /// Nothing takes the connection.
     Refused(String),
+    /// It did not answer in time; what it did.
+    Silent(String),
 }
 
 /// What to connect to.
@@ -158,12 +162,14 @@ impl Host {
 
 fn within_patience(door: Door, talk: impl FnOnce(&mut dyn Stream) -> std::io::Result<Answer> + Send + 'static) -> Fact<Answer> {
     let (sender, answer) = channel();
+    let taken = Arc::new(AtomicBool::new(false));
+    let connected = taken.clone();
     let ask = move || {
         let result = match open(&door) {
-            Ok(mut stream) => match talk(&mut *stream) {
-                Ok(answer) => Ok(answer),
-                Err(error) => silence(&error),
-            },
+            Ok(mut stream) => {
+                connected.store(true, Ordering::Release);
+                talk(&mut *stream).or_else(|error| silence(&error))
+            }
             Err(error) => match error.kind() {
                 ErrorKind::ConnectionRefused | ErrorKind::NotFound => Ok(Answer::Refused("it takes no connection".to_owned())),
                 _ => Err(error.into()),
@@ -174,7 +180,8 @@ fn within_patience(door: Door, talk: impl FnOnce(&mut dyn Stream) -> std::io::Re
     std::thread::Builder::new().name("connect".to_owned()).spawn(ask)?;
     match answer.recv_timeout(PATIENCE) {
         Ok(fact) => fact,
-        Err(RecvTimeoutError::Timeout) => Err(Unknown::Deadline),
+        Err(RecvTimeoutError::Timeout) if taken.load(Ordering::Acquire) => Ok(no_answer()),
+        Err(RecvTimeoutError::Timeout) => Ok(Answer::Silent(format!("it did not take the connection within {} ms", PATIENCE.as_millis()))),
         Err(RecvTimeoutError::Disconnected) => Err(Unknown::Io("the question could not be asked".to_owned())),
     }
 }
@@ -205,10 +212,14 @@ fn silence(error: &std::io::Error) -> Fact<Answer> {
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
             Ok(Answer::Rejected("it took the connection and closed it without an answer".to_owned()))
         }
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Unknown::Deadline),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(no_answer()),
         ErrorKind::InvalidData => Ok(Answer::Rejected(format!("its answer makes no sense: {error}"))),
         _ => Err(Unknown::Io(error.to_string())),
     }
+}
+
+fn no_answer() -> Answer {
+    Answer::Silent(format!("it took the connection and did not answer within {} ms", PATIENCE.as_millis()))
 }
 
 fn nonsense(what: &str) -> std::io::Error {
@@ -349,6 +360,6 @@ mod tests {
         let path = dir.path().join("socket");
         let _silent = UnixListener::bind(&path).unwrap();
         let target = Target::Unix { view: View::OURS, path: path.into_os_string().into_encoded_bytes() };
-        assert_eq!(Host::live().call_wayland(&target), Err(Unknown::Deadline));
+        assert_eq!(Host::live().call_wayland(&target), Ok(no_answer()));
     }
 }

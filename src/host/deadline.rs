@@ -5,8 +5,8 @@
 //! behind, and its mount point is not asked again.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fact::{Fact, Unknown};
@@ -16,45 +16,86 @@ pub const PATIENCE: Duration = Duration::from_millis(700);
 
 type Job = Box<dyn FnOnce() + Send>;
 
+enum Answer<T> {
+    Begun,
+    Given(Fact<T>),
+}
+
 struct Desk {
     worker: Option<Sender<Job>>,
+    /// How many workers there were: tells this one from those that were left behind.
+    turn: u64,
     hung: Vec<PathBuf>,
 }
 
-static DESK: Mutex<Desk> = Mutex::new(Desk { worker: None, hung: Vec::new() });
+static DESK: Mutex<Desk> = Mutex::new(Desk { worker: None, turn: 0, hung: Vec::new() });
 
-/// Asks `question`, which concerns `path`, and waits [`PATIENCE`] for the answer.
+/// Asks `question`, which concerns `path`, and waits [`PATIENCE`] for the answer from when it is asked. What it waits
+/// for before, an earlier question that hangs, counts against the earlier one.
 pub fn ask<T: Send + 'static>(path: &Path, question: impl FnOnce() -> Fact<T> + Send + 'static) -> Fact<T> {
     ask_within(PATIENCE, path, question)
 }
 
 fn ask_within<T: Send + 'static>(patience: Duration, path: &Path, question: impl FnOnce() -> Fact<T> + Send + 'static) -> Fact<T> {
-    let answer: Receiver<Fact<T>> = {
-        let mut desk = DESK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if desk.hung.iter().any(|mount| path.starts_with(mount)) {
-            return Err(Unknown::Deadline);
-        }
-        let (sender, receiver) = channel();
-        let job: Job = Box::new(move || drop(sender.send(question())));
-        let job = match &desk.worker {
-            Some(worker) => worker.send(job).err().map(|refused| refused.0),
-            None => Some(job),
-        };
-        if let Some(job) = job {
-            desk.worker = Some(hire(job)?);
-        }
-        receiver
+    let (sender, receiver) = channel();
+    // Whichever worker comes to it first asks it.
+    let question = Arc::new(Mutex::new(Some(question)));
+    let job = || -> Job {
+        let (question, sender) = (Arc::clone(&question), sender.clone());
+        Box::new(move || {
+            let taken = question.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(question) = taken {
+                let _ = sender.send(Answer::Begun);
+                let _ = sender.send(Answer::Given(question()));
+            }
+        })
     };
-    match answer.recv_timeout(patience) {
-        Ok(fact) => fact,
-        Err(RecvTimeoutError::Disconnected) => Err(Unknown::Io("the question could not be asked".to_owned())),
-        Err(RecvTimeoutError::Timeout) => {
-            let mut desk = DESK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let desk = desk();
+    if desk.hung.iter().any(|mount| path.starts_with(mount)) {
+        return Err(Unknown::Deadline);
+    }
+    let mut asked_by = give(desk, job())?;
+    let begun = receiver.recv_timeout(patience).or_else(|_| {
+        // The worker is held up by an earlier question, about another place perhaps: that says nothing about this one.
+        let mut desk = self::desk();
+        if desk.turn == asked_by {
             desk.worker = None;
+        }
+        asked_by = give(desk, job())?;
+        receiver.recv_timeout(patience).map_err(|_| Unknown::Io("the question could not be asked".to_owned()))
+    })?;
+    if let Answer::Given(fact) = begun {
+        return fact;
+    }
+    match receiver.recv_timeout(patience) {
+        Ok(Answer::Given(fact)) => fact,
+        Ok(Answer::Begun) | Err(RecvTimeoutError::Disconnected) => Err(Unknown::Io("the question could not be asked".to_owned())),
+        Err(RecvTimeoutError::Timeout) => {
+            let mut desk = self::desk();
+            if desk.turn == asked_by {
+                desk.worker = None;
+            }
             desk.hung.push(mount_point(path));
             Err(Unknown::Deadline)
         }
     }
+}
+
+fn desk() -> MutexGuard<'static, Desk> {
+    DESK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives the job to the worker, or to a new one where there is none; says which worker it is.
+fn give(mut desk: MutexGuard<'_, Desk>, job: Job) -> Fact<u64> {
+    let job = match &desk.worker {
+        Some(worker) => worker.send(job).err().map(|refused| refused.0),
+        None => Some(job),
+    };
+    if let Some(job) = job {
+        desk.worker = Some(hire(job)?);
+        desk.turn += 1;
+    }
+    Ok(desk.turn)
 }
 
 fn hire(first: Job) -> Fact<Sender<Job>> {
@@ -117,6 +158,20 @@ mod tests {
         assert_eq!(ask(Path::new("/nowhere/hung/other"), || Ok(())), Err(Unknown::Deadline));
         assert!(start.elapsed() < Duration::from_secs(2));
         assert_eq!(ask(Path::new("/etc"), || Ok(8)), Ok(8), "the next question has a new worker");
+    }
+
+    #[test]
+    fn a_question_that_waits_behind_a_hung_one_is_asked_all_the_same() {
+        let hung = std::thread::spawn(|| {
+            ask_within(Duration::from_millis(400), Path::new("/nowhere/slow/file"), || {
+                std::thread::sleep(Duration::from_secs(3));
+                Ok(())
+            })
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(ask_within(Duration::from_millis(100), Path::new("/nowhere/quick/file"), || Ok(9)), Ok(9));
+        assert_eq!(ask(Path::new("/nowhere/quick/other"), || Ok(10)), Ok(10));
+        assert_eq!(hung.join().unwrap(), Err(Unknown::Deadline));
     }
 
     #[test]

@@ -350,7 +350,7 @@ impl Place {
     }
 }
 
-fn file_of(kind: &str, view: View) -> String {
+pub(super) fn file_of(kind: &str, view: View) -> String {
     match view.mount {
         None => format!("{kind}/ours.json"),
         Some(pid) => format!("{kind}/{pid}.json"),

@@ -22,6 +22,10 @@ pub struct Machine {
     pub taken_ms: i64,
     /// Time since boot at that moment, in milliseconds, suspended time included.
     pub uptime_ms: u64,
+    /// When the machine was started, milliseconds since the epoch: `btime` of `/proc/stat`, which counts whole seconds. None in
+    /// older snapshots, and where the kernel does not tell; start times are then computed from the uptime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_ms: Option<i64>,
     /// Clock ticks a second, the unit of process start times.
     pub ticks_per_second: u64,
     /// Effective uid of the one who looked.
@@ -39,6 +43,7 @@ impl Machine {
         let uptime = text("proc/uptime");
         let uptime_ms =
             uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok()).map_or(0, |seconds| (seconds * 1000.0) as u64);
+        let boot_ms = files::read_small(&root.join("proc/stat"), 16 << 20).ok().and_then(|text| boot_ms(&text));
         let caps = rustix::thread::capabilities(None).map(|sets| sets.effective.iter_names().map(|(name, _)| name.to_owned()).collect());
         Machine {
             boot_id: text("proc/sys/kernel/random/boot_id"),
@@ -47,6 +52,7 @@ impl Machine {
             os: sysinfo::System::long_os_version().unwrap_or_default(),
             taken_ms: Timestamp::now().as_millisecond(),
             uptime_ms,
+            boot_ms,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
             uid: rustix::process::geteuid().as_raw(),
             caps: caps.unwrap_or_default(),
@@ -58,9 +64,10 @@ impl Machine {
         self.uptime_ms.saturating_sub(self.since_boot_ms(start_ticks))
     }
 
-    /// When a process with this start time was started, milliseconds since the epoch.
+    /// When a process with this start time was started, milliseconds since the epoch: the same in every run, as `ps` has it.
     pub fn started_ms(&self, start_ticks: u64) -> i64 {
-        self.taken_ms - self.uptime_ms as i64 + self.since_boot_ms(start_ticks) as i64
+        // The uptime has hundredths of a second, and is read at another moment than the clock: it moves from run to run.
+        self.boot_ms.unwrap_or(self.taken_ms - self.uptime_ms as i64).saturating_add_unsigned(self.since_boot_ms(start_ticks))
     }
 
     fn since_boot_ms(&self, ticks: u64) -> u64 {
@@ -71,6 +78,12 @@ impl Machine {
     pub fn taken_at(&self) -> String {
         rfc3339(self.taken_ms)
     }
+}
+
+/// `btime` of `/proc/stat`, seconds since the epoch, as milliseconds.
+fn boot_ms(stat: &[u8]) -> Option<i64> {
+    let line = stat.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"btime "))?;
+    std::str::from_utf8(line).ok()?.trim().parse::<i64>().ok()?.checked_mul(1000)
 }
 
 /// Accounts below this uid belong to the system and tell nothing of a person.
@@ -149,12 +162,17 @@ mod tests {
             os: String::new(),
             taken_ms: 1_700_000_100_000,
             uptime_ms: 100_000,
+            boot_ms: None,
             ticks_per_second: 100,
             uid: 0,
             caps: Vec::new(),
         };
         assert_eq!(machine.age_ms(4_000), 60_000);
         assert_eq!(machine.started_ms(4_000), 1_700_000_040_000);
+        let later = Machine { taken_ms: 1_700_000_100_007, boot_ms: Some(1_700_000_000_000), ..machine.clone() };
+        assert_eq!(later.started_ms(4_000), 1_700_000_040_000, "the moment of asking does not move it");
+        assert_eq!(boot_ms(b"cpu  1 2\nintr 7 0\nbtime 1700000000\nprocesses 3\n"), Some(1_700_000_000_000));
+        assert_eq!((boot_ms(b"xbtime 1\n"), boot_ms(b"btime x"), boot_ms(b"btime 9223372036854775807")), (None, None, None));
         assert_eq!(machine.age_ms(u64::MAX), 0, "a start in the future is no panic");
         assert_eq!(rfc3339(1_700_000_040_000), "2023-11-14T22:14:00.000Z");
     }

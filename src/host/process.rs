@@ -168,11 +168,14 @@ pub struct View {
     pub mount: Option<Pid>,
     /// Its network namespace is not ours: sockets are looked up in `/proc/<pid>/net`.
     pub net: Option<Pid>,
+    /// Whether its process ids are ours, by the link of its pid namespace; none where that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<bool>,
 }
 
 impl View {
     /// Our own namespaces.
-    pub const OURS: View = View { mount: None, net: None };
+    pub const OURS: View = View { mount: None, net: None, pids: Some(true) };
 }
 
 /// A process, held open.
@@ -229,16 +232,26 @@ impl<'h> Proc<'h> {
     /// The environment block at execve.
     pub fn environ(&self) -> Fact<Environ> {
         let read = || self.environ_block(Environ::parse);
-        self.host.masked_fact(&self.file, "environ", read, |mask, environ| mask.environ(environ))
+        match self.host.masked_fact(&self.file, "environ", read, |mask, environ| mask.environ(environ)) {
+            // Older snapshots hold what the kernel said; see `environ_block`.
+            Err(Unknown::NotPermitted) if self.has_no_memory() => Ok(Environ::default()),
+            other => other,
+        }
+    }
+
+    /// A zombie or a thread of the kernel. `stat` tells that to every account.
+    fn has_no_memory(&self) -> bool {
+        self.stat().is_ok_and(|stat| stat.kernel_thread || stat.is_zombie())
     }
 
     /// Hands the raw block to `read` without copying it. Live machines only; a snapshot has no blocks.
     ///
-    /// A kernel thread and a zombie have no memory, and so an empty block.
+    /// A kernel thread and a zombie have no memory, and so an empty block: also for an account that may not read it.
     pub fn environ_block<T>(&self, read: impl Fn(&[u8]) -> T) -> Fact<T> {
         match self.with("environ", &read) {
             // Linux 6.15 and later answers ESRCH for a process without memory.
             Err(Unknown::Gone) if self.with("stat", |_| ()).is_ok() => Ok(read(b"")),
+            Err(Unknown::NotPermitted) if self.has_no_memory() => Ok(read(b"")),
             other => other,
         }
     }
@@ -312,7 +325,7 @@ impl<'h> Proc<'h> {
                 let ours = self.host.own_namespace(name)?;
                 Ok((self.link(&format!("ns/{name}"))? != ours).then_some(self.pid))
             };
-            Ok(View { mount: other("mnt")?, net: other("net")? })
+            Ok(View { mount: other("mnt")?, net: other("net")?, pids: other("pid").ok().map(|other| other.is_none()) })
         })
     }
 
@@ -349,64 +362,4 @@ impl<'h> Proc<'h> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hostile_comm_does_not_shift_the_fields() {
-        let line = b"42 (a) S 1 (x\n) R 7 42 41 34819 42 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
-        let stat = Stat::parse(line, 1000).unwrap();
-        assert_eq!((stat.pid, stat.ppid, stat.pgrp, stat.session, stat.state), (42, 7, 42, 41, 'R'));
-        assert_eq!(stat.comm.as_bytes(), b"a) S 1 (x\n");
-        assert_eq!(stat.start_ticks, 987_654);
-        assert_eq!(stat.tty().as_deref(), Some("pts/3"));
-        assert!(!stat.kernel_thread);
-    }
-
-    #[test]
-    fn a_handle_is_of_one_process_and_never_of_the_next_with_its_number() {
-        let host = Host::live();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let process = host.process(child.id());
-        let own = process.stat().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for _ in 0..100 {
-            // Whoever has the number now, the handle is not of them: it says what it was, and reads nothing more.
-            assert_eq!((process.stat(), process.cmdline().map(|_| ())), (Ok(own.clone()), Err(Unknown::Gone)));
-        }
-        assert_eq!((process.environ().map(|_| ()), process.cgroup().map(|_| ())), (Err(Unknown::Gone), Err(Unknown::Gone)));
-    }
-
-    #[test]
-    fn ttys_have_the_names_that_ps_gives_them() {
-        let tty = |tty_nr| Stat { tty_nr, ..Stat::parse(b"1 (x) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1", 0).unwrap() }.tty();
-        assert_eq!(tty(0), None);
-        assert_eq!(tty(0x0401).as_deref(), Some("tty1"));
-        assert_eq!(tty(0x0440).as_deref(), Some("ttyS0"));
-        assert_eq!(tty(0x8800 + 0x0010_0000).as_deref(), Some("pts/256"));
-        assert_eq!(tty(0x8900).as_deref(), Some("pts/256"));
-    }
-
-    #[test]
-    fn a_torn_line_is_no_process() {
-        for line in [&b""[..], b"42", b"42 (x", b"42 (x)", b"42 (x) S 1 2", b"x (y) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"] {
-            assert!(Stat::parse(line, 0).is_none(), "{:?}", String::from_utf8_lossy(line));
-        }
-    }
-
-    #[test]
-    fn the_mark_of_deletion_is_no_part_of_the_path() {
-        let exe = Exe::parse(b"/opt/a b/opencode (deleted)");
-        assert!(exe.deleted);
-        assert_eq!(exe.base(), b"opencode");
-        assert_eq!(exe.shown(), b"/opt/a b/opencode (deleted)");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_line_panics(line in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            let _ = Stat::parse(&line, 0);
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@
 //! net/ours.json            tcp, tcp6, unix; net/<pid>.json for a process in another network namespace
 //! paths/…, listings/…      what stands at a path, which programs a directory holds, by path; names/…: all names in it
 //! documents/…              small files as understood, by path: registration files, units, sessions of logind
+//! hosts/…                  addresses that /etc/hosts gives the host names of values
 //! connect.json             what a thing answered that was opened (--connect)
 //! commands.json            what tmux, systemctl or a login shell printed, where one was named
 //! stores.json, stores/…     the agents' databases, copied whole (--with-stores)
@@ -88,11 +89,12 @@ impl Recorder {
     }
 
     /// Drops the processes of which nothing but the list of all processes spoke: those not in `wanted` whose
-    /// environment and open files nobody asked for.
+    /// environment nobody read and for whose open files nobody asked. That a bystander's environment was refused tells nothing; that
+    /// the open files of one were is why an owner is not known.
     pub fn narrow(&self, wanted: impl Fn(Pid) -> bool) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files
-            .retain(|name, facts| pid_of(name).is_none_or(|pid| wanted(pid) || facts.contains_key("fds") || facts.contains_key("environ")));
+        let read = |facts: &File, key: &str| facts.get(key).is_some_and(|fact| fact.get("value").is_some());
+        files.retain(|name, facts| pid_of(name).is_none_or(|pid| wanted(pid) || facts.contains_key("fds") || read(facts, "environ")));
     }
 
     /// Writes everything kept so far into a new directory. `rewrite` sees every fact first (`--anonymize`).
@@ -444,3 +446,6 @@ impl Store {
         Ok(file)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,17 @@
 //! `self`: the terminal that the tool was started from.
 //!
-//! It is the nearest ancestor on the controlling tty (without a tty: the parent; where that cannot be seen either, the tool itself). Programs that change
-//! the user (sudo, doas, pkexec) are passed over, so `sudo whoseenv` still speaks of the person's
-//! terminal, and with its environment, since sudo has made ours anew. Without such a program in
-//! between, the environment is the one the tool itself was started with: what that shell exports now,
-//! `export` since its start included, which its own block would not show.
+//! It is the nearest ancestor on the controlling tty (without a tty: the parent; where that cannot be seen either, the tool itself).
+//! Programs that change the user (sudo, doas, pkexec, su, runuser) are passed over, with what else they started for this one
+//! job, so `sudo whoseenv` still speaks of the person's terminal. Which environment is taken:
+//!
+//! | above the tool | environment of `self` |
+//! |---|---|
+//! | no change of user, or setpriv, which leaves no process behind | what the tool itself was started with: what that shell exports now, `export` since its start included, which its own block would not show |
+//! | a change of user, and the terminal's block may be read (root, or the same account) | the terminal's own block, since such a program makes ours anew |
+//! | a change of user, and it may not be read (`su - other -c`, `runuser -u other`) | what the tool was given: nothing else is known, and it is what the other account has to work with |
+//!
+//! A shell with job control inside (`sudo -i`) gives each job a process group of its own, and is a terminal of its own; a script
+//! that sudo or su started is one job with the tool, and is not.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,14 +31,14 @@ pub struct Terminal {
     pub tool: Pid,
     /// Its environment.
     pub environ: Fact<Environ>,
-    /// The environment is what the process exports to the tool; else the block it was started with.
+    /// The environment is the tool's own; else the block that the process was started with.
     pub exported: bool,
     /// The program between the terminal and the tool that changed the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<Raw>,
 }
 
-const USER_CHANGERS: [&[u8]; 3] = [b"sudo", b"doas", b"pkexec"];
+const USER_CHANGERS: [&[u8]; 7] = [b"sudo", b"sudo-rs", b"doas", b"pkexec", b"su", b"runuser", b"setpriv"];
 
 impl Terminal {
     pub(super) fn find(host: &Host) -> Fact<Terminal> {
@@ -40,9 +47,14 @@ impl Terminal {
         let tool: Pid = std::str::from_utf8(&own).ok().and_then(|pid| pid.parse().ok()).ok_or(Unknown::NotCaptured)?;
         let chain = host.chain(tool);
         let (stat, through) = choose(&chain).ok_or(Unknown::Absent)?;
-        let exported = through.is_none();
-        let environ = host.process(if exported { tool } else { stat.pid }).environ();
-        Ok(Terminal { stat: stat.clone(), tool, environ, exported, through: through.cloned() })
+        let own = host.process(tool).environ();
+        let through = through.cloned().or_else(|| became(stat, chain.first()?, own.as_ref().ok()?));
+        let block = through.as_ref().map(|_| host.process(stat.pid).environ());
+        let (exported, environ) = match block {
+            Some(block) if block != Err(Unknown::NotPermitted) => (false, block),
+            _ => (true, own),
+        };
+        Ok(Terminal { stat: stat.clone(), tool, environ, exported, through })
     }
 
     pub(super) fn masked(&self, mask: &dyn Mask) -> Terminal {
@@ -55,18 +67,34 @@ impl Terminal {
         let tty = self.stat.tty().map_or_else(|| "no tty".to_owned(), |tty| format!("on {tty}"));
         let which = match &self.through {
             None => "what it exports now".to_owned(),
+            Some(program) if self.exported => {
+                format!("whose own environment may not be read from this account; what the tool was given through {}", program.lossy())
+            }
             Some(program) => format!("as it was started; {} gave the tool another", program.lossy()),
         };
         format!("{comm} (pid {}, {tty}), {which}", self.stat.pid)
     }
 }
 
+/// The changer of users that has become the tool itself, and left its mark in the environment: pkexec always does, sudo where it
+/// has nothing to do afterwards.
+fn became(terminal: &Stat, tool: &Stat, environ: &Environ) -> Option<Raw> {
+    let caller = |name: &str| environ.filled(name).and_then(|uid| uid.parse::<u32>().ok());
+    let called = |(name, program): &(&str, &'static str)| (caller(name)? == terminal.euid).then_some(*program);
+    let marks = [("SUDO_UID", "sudo"), ("PKEXEC_UID", "pkexec")];
+    (terminal.euid != tool.euid).then(|| marks.iter().find_map(called)).flatten().map(Raw::from)
+}
+
 /// The process taken for the terminal, out of the tool and its ancestors, and the changer of users passed over on the way.
 fn choose(chain: &[Stat]) -> Option<(&Stat, Option<&Raw>)> {
     let (tool, ancestors) = chain.split_first()?;
-    let changer = ancestors.iter().rposition(|stat| USER_CHANGERS.contains(&stat.comm.as_bytes()));
+    let changes = |stat: &Stat| USER_CHANGERS.contains(&stat.comm.as_bytes());
     // `sudo -i` in one terminal and the tool started from the shell inside it: that shell is the terminal.
-    let through = changer.filter(|&at| ancestors[..at].iter().all(|stat| USER_CHANGERS.contains(&stat.comm.as_bytes())));
+    let of_this_job = |stat: &&Stat| changes(stat) || stat.pgrp == tool.pgrp;
+    let job = ancestors.iter().take_while(of_this_job).count();
+    let first = ancestors[..job].iter().position(changes);
+    // What stands above it belongs to the terminal, up to the next change (`sudo su`).
+    let through = first.map(|first| first + ancestors[first..].iter().take_while(|stat| changes(stat)).count() - 1);
     let candidates = &ancestors[through.map_or(0, |at| at + 1)..];
     let on_tty = |stat: &&Stat| stat.tty_nr != 0 && (through.is_some() || stat.tty_nr == tool.tty_nr);
     // Pid 1 of a container, or a parent that /proc hides: then the tool itself, which carries what it was given.
@@ -110,6 +138,45 @@ mod tests {
         let chain =
             [process(9, "whoseenv", 0, 34818), process(8, "bash", 0, 34818), process(7, "sudo", 0, 34816), process(6, "bash", 7, 34816)];
         assert_eq!(chosen(&chain), (8, None));
+    }
+
+    #[test]
+    fn a_script_below_sudo_or_su_is_no_terminal() {
+        let script = |pid, comm, euid, tty_nr| Stat { pgrp: 9, ..process(pid, comm, euid, tty_nr) };
+        let chain = [
+            script(9, "whoseenv", 0, 34818),
+            script(8, "sh", 0, 34818),
+            process(7, "sudo", 0, 34818),
+            process(6, "sudo", 0, 34816),
+            process(5, "bash", 7, 34816),
+        ];
+        assert_eq!(chosen(&chain), (5, Some("sudo".to_owned())));
+    }
+
+    #[test]
+    fn su_and_runuser_keep_the_terminal_and_are_none_themselves() {
+        for changer in ["su", "runuser", "doas"] {
+            let chain = [process(9, "whoseenv", 8, 34816), process(8, changer, 0, 34816), process(7, "bash", 7, 34816)];
+            assert_eq!(chosen(&chain), (7, Some(changer.to_owned())));
+            let daemon = [process(9, "whoseenv", 8, 0), process(8, changer, 0, 0), process(7, "cron", 0, 0)];
+            assert_eq!(chosen(&daemon), (7, Some(changer.to_owned())), "without a tty the one who started it");
+        }
+        let both = [process(9, "whoseenv", 0, 1), process(8, "su", 0, 1), process(7, "sudo", 0, 1), process(6, "bash", 7, 1)];
+        assert_eq!(chosen(&both), (6, Some("sudo".to_owned())));
+        let replaced = [process(9, "whoseenv", 8, 34816), process(7, "bash", 0, 34816)];
+        assert_eq!(chosen(&replaced), (7, None), "setpriv has become the tool");
+    }
+
+    #[test]
+    fn a_sudo_that_became_the_tool_left_its_mark() {
+        let (shell, tool) = (process(8, "bash", 7, 1), process(9, "whoseenv", 0, 1));
+        let marked = |text: &[u8]| became(&shell, &tool, &Environ::parse(text)).map(|raw| raw.lossy().into_owned());
+        assert_eq!(marked(b"SUDO_UID=7").as_deref(), Some("sudo"));
+        assert_eq!(marked(b"PKEXEC_UID=7").as_deref(), Some("pkexec"));
+        assert_eq!(marked(b"SUDO_UID=8"), None, "another shell's sudo, long ago");
+        assert_eq!(marked(b"A=1"), None, "setpriv hands the environment on as it is");
+        let inside = process(9, "whoseenv", 7, 1);
+        assert_eq!(became(&shell, &inside, &Environ::parse(b"SUDO_UID=7")), None);
     }
 
     #[test]

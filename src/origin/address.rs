@@ -15,10 +15,22 @@ use super::{Carrier, Named};
 pub enum Where {
     /// To these addresses of this machine.
     Here(Vec<IpAddr>),
-    /// To this machine by its name: to whatever address that name has.
+    /// To this machine by its name, for which `/etc/hosts` has no address that is known to be this machine's: to whatever
+    /// address the name service gives it.
     ByName,
     /// To another machine, or to a name that only the network could resolve.
     Elsewhere,
+}
+
+/// What a client would reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// This listener.
+    Listener(Tcp),
+    /// Nothing: the connection is refused.
+    Nothing,
+    /// That is not known: the address of the name is not.
+    Unresolved,
 }
 
 /// Where a host name or address in a value leads. Nothing is resolved over the network.
@@ -33,10 +45,12 @@ pub fn locate(carrier: &Carrier<'_>, host: &str) -> Where {
         if ip.is_unspecified() {
             return Where::Here(loopback.to_vec());
         }
-        let net = carrier.host.net(carrier.view);
-        let bound = net.tcp_rows().is_ok_and(|mut rows| rows.any(|row| row.local.ip() == ip));
-        let server = Connection::of_birth(carrier).is_some_and(|connection| connection.server.ip() == ip);
-        return if ip.is_loopback() || bound || server { Where::Here(vec![ip]) } else { Where::Elsewhere };
+        return if is_ours(carrier, ip) { Where::Here(vec![ip]) } else { Where::Elsewhere };
+    }
+    let mut addresses = carrier.host.addresses_of(carrier.view, host).unwrap_or_default();
+    addresses.retain(|ip| is_ours(carrier, *ip));
+    if !addresses.is_empty() {
+        return Where::Here(addresses);
     }
     let own = &carrier.host.machine().hostname;
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -44,26 +58,44 @@ pub fn locate(carrier: &Carrier<'_>, host: &str) -> Where {
     if !own.is_empty() && same { Where::ByName } else { Where::Elsewhere }
 }
 
+/// Whether an address is known to be this machine's, in the carrier's network.
+fn is_ours(carrier: &Carrier<'_>, ip: IpAddr) -> bool {
+    let bound = || carrier.host.net(carrier.view).tcp_rows().is_ok_and(|mut rows| rows.any(|row| row.local.ip() == ip));
+    let server = || Connection::of_birth(carrier).is_some_and(|connection| connection.server.ip() == ip);
+    ip.is_loopback() || bound() || server()
+}
+
 /// The listener that a client would reach, if there is one.
-pub fn tcp_listener(net: &Net, place: &Where, port: u16) -> Fact<Option<Tcp>> {
+///
+/// # Errors
+/// Why the socket tables could not be read.
+pub fn tcp_listener(net: &Net, place: &Where, port: u16) -> Fact<Reached> {
     match place {
         Where::Here(addresses) => {
             for ip in addresses {
                 if let Some(row) = net.listener(*ip, port)? {
-                    return Ok(Some(row.clone()));
+                    return Ok(Reached::Listener(row.clone()));
                 }
             }
-            Ok(None)
+            Ok(Reached::Nothing)
         }
+        // Whatever address of this machine the name has, a listener on all of them is reached.
         Where::ByName => {
-            let listening = || -> Fact<_> { Ok(net.tcp_rows()?.filter(|row| row.listen && row.local.port() == port)) };
-            let wild = listening()?.find(|row| row.local.ip().is_unspecified());
-            // A host's own name may stand for 127.0.1.1; a listener on plain loopback is not at the name.
-            let named = listening()?.find(|row| !row.local.ip().is_loopback() || row.local.ip() == IpAddr::from([127, 0, 1, 1]));
-            Ok(wild.or(named).cloned())
+            let wild = net.tcp_rows()?.find(|row| row.listen && row.local.port() == port && row.local.ip().is_unspecified());
+            Ok(wild.cloned().map_or(Reached::Unresolved, Reached::Listener))
         }
-        Where::Elsewhere => Ok(None),
+        Where::Elsewhere => Ok(Reached::Unresolved),
     }
+}
+
+/// A host's own name whose address is not known.
+pub(super) fn unresolved(carrier: &Carrier<'_>, host: &str) -> Named {
+    let detail = match carrier.host.addresses_of(carrier.view, host) {
+        Ok(addresses) if addresses.is_empty() => format!("/etc/hosts has no address for {host}, so what it leads to is not known"),
+        Ok(_) => format!("the address of {host} in /etc/hosts is not known to be this machine's"),
+        Err(unknown) => format!("the address of {host} is not known: {unknown}"),
+    };
+    Named::new(State::Unknown, detail)
 }
 
 /// Judges a TCP address.
@@ -75,14 +107,17 @@ pub fn at_tcp(carrier: &Carrier<'_>, host: &str, port: u16, hint: &Hint<'_>) -> 
     let net = carrier.host.net(carrier.view);
     let source = format!("{}/tcp", net.source);
     match tcp_listener(&net, &place, port) {
-        Ok(Some(row)) => {
+        Ok(Reached::Listener(row)) => {
             let found = owner::of_listener(carrier.host, row.inode, Some(row.uid), hint);
             let mut named = Named::new(State::Alive, "something listens").with([carrier.saw(source, row_in_words(&row))]);
             named.evidence.extend(found.evidence.map(|(source, detail)| carrier.saw(source, detail)));
             named.owner = found.owner;
             named
         }
-        Ok(None) => Named::new(State::Refused, format!("nothing listens on port {port}")).with([carrier.saw(source, no_row(port))]),
+        Ok(Reached::Unresolved) => unresolved(carrier, host),
+        Ok(Reached::Nothing) => {
+            Named::new(State::Refused, format!("nothing listens on port {port}")).with([carrier.saw(source, no_row(port))])
+        }
         Err(unknown) => Named::unknown("the TCP table", &unknown),
     }
 }

@@ -6,10 +6,10 @@
 //! connection of birth is established. Who owns the listener only root can see.
 
 use crate::host::connect::Target;
-use crate::host::{Stat, Tcp};
+use crate::host::{Stat, Tcp, Unknown};
 use crate::verdict::State;
 
-use super::address::{self, Where};
+use super::address::{self, Reached, Where};
 use super::owner::{self, Hint};
 use super::socket;
 use super::ssh::{self, Connection, Standing};
@@ -161,12 +161,13 @@ fn over_tcp(carrier: &Carrier<'_>, display: &Display, host: &str) -> Named {
     let net = carrier.host.net(carrier.view);
     let source = format!("{}/tcp", net.source);
     match address::tcp_listener(&net, &place, port) {
-        Ok(Some(row)) => {
+        Ok(Reached::Listener(row)) => {
             let named = whose(carrier, display, &row);
             let named = Named { evidence: [vec![carrier.saw(source, address::row_in_words(&row))], named.evidence].concat(), ..named };
             ask(carrier, named, display, Target::Tcp { view: carrier.view, address: address::callable(&row) })
         }
-        Ok(None) => {
+        Ok(Reached::Unresolved) => address::unresolved(carrier, host),
+        Ok(Reached::Nothing) => {
             let detail = format!("nothing listens on port {port}, which is display {}", display.number);
             let mut named = Named::new(State::Refused, detail).with([carrier.saw(source, address::no_row(port))]);
             if carrier.view.net.is_some() {
@@ -193,32 +194,54 @@ fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
     let by_sshd = found.owner.as_ref().map(|owner| owner::SSHD.contains(&owner.comm.as_str()));
     // A server of its own is no matter of connections, and low numbers are theirs.
     let forwarded = by_sshd.unwrap_or(number >= FORWARDED_FROM);
+    let user = carrier.host.user_name(row.uid).map_or_else(|| format!("uid {}", row.uid), |name| format!("{name} (uid {})", row.uid));
+    let foreign = is_foreign(carrier, row.uid);
     let owned_by = found.owner.as_ref().and_then(|owner| Connection::parse(owner.connection.as_ref()?.as_bytes()));
     let mut named = match Connection::of_birth(carrier) {
         _ if !forwarded => Named::new(State::Alive, format!("an X server listens for display {number}")),
         None => Named::new(
             State::Alive,
-            format!("display {number} is forwarded by sshd, and the process does not say in which login it was born"),
+            match by_sshd {
+                Some(_) => format!("display {number} is forwarded by sshd, and the process does not say in which login it was born"),
+                None => format!("something of {user} listens as display {number}, and the process does not say in which login it was born"),
+            },
         ),
-        Some(birth) => forwarded_display(carrier, number, row.uid, birth, owned_by),
+        Some(birth) => forwarded_display(carrier, number, row.uid, birth, owned_by, foreign && display.is_forwarded()),
     };
     named.evidence.extend(seen);
     named.owner = found.owner;
     if named.owner.is_none() && forwarded {
-        let why = found.hidden.map(|unknown| format!(": {unknown}")).unwrap_or_default();
-        named = named.note(format!("Which process listens is not known{why}."));
+        named = named.note(match found.hidden {
+            Some(Unknown::NotPermitted) => format!("The listener is of {user}; its program may not be read from this account."),
+            Some(unknown) => format!("The listener is of {user}; its program is not known: {unknown}."),
+            None => format!("The listener is of {user}; its program was not found."),
+        });
     }
-    let (own, user) = (carrier.process.map(|process| process.euid), carrier.host.user_name(row.uid));
-    match own {
-        Some(own) if own != row.uid => {
-            let user = user.map_or_else(|| format!("uid {}", row.uid), |name| format!("{name} (uid {})", row.uid));
-            named.note(format!("The listener belongs to {user}; this process is of uid {own}."))
-        }
+    match carrier.process.map(|process| process.euid) {
+        Some(own) if own != row.uid => named.note(format!("The listener belongs to {user}; this process is of uid {own}.")),
         _ => named,
     }
 }
 
-fn forwarded_display(carrier: &Carrier<'_>, number: u16, uid: u32, birth: Connection, owned_by: Option<Connection>) -> Named {
+/// Whether a listener of this uid cannot be the forward of the carrier's own login: sshd listens as the user who logged in, or as root.
+///
+/// The carrier may have changed its user since its login: then a parent of it, or what sudo left behind, still tells who that was.
+fn is_foreign(carrier: &Carrier<'_>, uid: u32) -> bool {
+    let Some(process) = carrier.process else { return false };
+    let by_sudo = || carrier.environ.filled("SUDO_UID").is_some_and(|caller| caller.parse() == Ok(uid));
+    let above = || carrier.host.chain(process.pid).iter().any(|stat| stat.euid == uid);
+    let sshd = || carrier.host.user_name(uid).as_deref() == Some("sshd");
+    uid != 0 && uid != process.euid && !by_sudo() && !above() && !sshd()
+}
+
+fn forwarded_display(
+    carrier: &Carrier<'_>,
+    number: u16,
+    uid: u32,
+    birth: Connection,
+    owned_by: Option<Connection>,
+    foreign: bool,
+) -> Named {
     let (standing, seen) = ssh::standing(carrier, &birth);
     let given = given(carrier, number, uid);
     // Root sees the owner. Else the shells to which sshd gave this number tell, if they all say the same.
@@ -236,6 +259,7 @@ fn forwarded_display(carrier: &Carrier<'_>, number: u16, uid: u32, birth: Connec
         (None, Standing::Established) => match by_shells {
             Some(other) if other != birth => reused(number, &birth, Some(other)),
             Some(_) => same(number, &birth),
+            None if foreign => anothers(number, uid, &birth),
             None => Named::new(State::Alive, format!("display {number} listens, and the connection of birth is established")),
         },
     };
@@ -289,6 +313,13 @@ fn reused(number: u16, birth: &Connection, owned_by: Option<Connection>) -> Name
             None => format!("the login from {} has ended, and something else listens as display {number} now", birth.client),
         },
     );
+    named.same_connection = Some(false);
+    named
+}
+
+fn anothers(number: u16, uid: u32, birth: &Connection) -> Named {
+    let detail = format!("what listens as display {number} is of uid {uid}, and so not the forward of the login from {}", birth.client);
+    let mut named = Named::new(State::Reused, detail);
     named.same_connection = Some(false);
     named
 }

@@ -42,12 +42,15 @@ impl MadeUp {
     }
 
     fn tcp_row(&mut self, local: &str, remote: &str, state: &str, inode: u64) {
+        // The listener's owner is whoever runs the test, like the processes.
+        self.tcp_row_of(local, remote, state, inode, rustix::process::geteuid().as_raw());
+    }
+
+    fn tcp_row_of(&mut self, local: &str, remote: &str, state: &str, inode: u64, uid: u32) {
         let hex = |address: &str| {
             let SocketAddr::V4(address) = address.parse().unwrap() else { panic!("IPv4 only") };
             format!("{:08X}:{:04X}", u32::from_le_bytes(address.ip().octets()), address.port())
         };
-        // The listener's owner is whoever runs the test, like the processes.
-        let uid = rustix::process::geteuid().as_raw();
         let row = format!(
             "   0: {} {} {state} 00000000:00000000 00:00000000 00000000  {uid}        0 {inode} 1 0000000000000000 100 0 0 10 0\n",
             hex(local),
@@ -59,6 +62,12 @@ impl MadeUp {
 
     pub fn listens(&mut self, local: &str, inode: u64) -> &mut MadeUp {
         self.tcp_row(local, "0.0.0.0:0", "0A", inode);
+        self
+    }
+
+    /// A listener of another account.
+    pub fn listens_as(&mut self, uid: u32, local: &str, inode: u64) -> &mut MadeUp {
+        self.tcp_row_of(local, "0.0.0.0:0", "0A", inode, uid);
         self
     }
 

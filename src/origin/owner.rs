@@ -109,6 +109,7 @@ pub fn describe(host: &Host, stat: &Stat) -> Owner {
     Owner {
         pid: stat.pid,
         comm: stat.comm.lossy().into_owned(),
+        start_ticks: Some(stat.start_ticks),
         user: host.user_name(stat.euid),
         connection: if is_sshd(stat) { connection_of_sshd(host, stat).map(|connection| connection.to_string()) } else { None },
     }
@@ -178,7 +179,7 @@ pub(super) fn examine_pid(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     let parsed = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse::<Pid>().ok());
     let Some(pid) = parsed.filter(|&pid| pid != 0) else { return Named::new(State::None, "it is no process id") };
     if !carrier.shares_pids() {
-        return Named::new(State::Unknown, "the number means a process in another namespace");
+        return Named::new(State::Unknown, format!("the number {}", carrier.other_pids()));
     }
     match process(carrier.host, pid) {
         Ok(stat) if !stat.is_zombie() => {

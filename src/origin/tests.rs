@@ -5,6 +5,7 @@ use super::*;
 use crate::host::Value;
 use crate::host::snapshot::{Captured, Mask};
 
+mod names;
 mod sessions;
 mod sockets;
 
@@ -37,6 +38,7 @@ fn a_forwarded_display_of_the_connection_of_birth_is_alive() {
 fn after_logout_the_port_refuses() {
     let mut made = login_a();
     made.hang_up(901).hang_up(610);
+    made.file("etc/hosts", "127.0.1.1 vm.example.org vm\n");
     for value in [DISPLAY, "127.0.0.1:10", "[::1]:10", "::1:10.0", "vm:10.0", "VM.example.org:10"] {
         assert_eq!(state(&made.named(Kind::Display, value, &[A])), (State::Refused, None), "{value}");
     }

@@ -50,7 +50,7 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     let found = socket::at_path(carrier, &place.socket, &hint);
     let mut named = found.named;
     if !carrier.shares_pids() {
-        return named.note("The server's pid means a process in another namespace.");
+        return named.note(format!("The server's pid {}.", carrier.other_pids()));
     }
     let server = owner::process(carrier.host, place.server);
     let is_of_birth = |stat: &Stat| {

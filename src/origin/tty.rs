@@ -1,7 +1,7 @@
 //! A terminal device such as `SSH_TTY`, and whether its number has been given to another session since.
 
 use crate::host::files::{FileKind, PathFact};
-use crate::host::{Raw, Stat, Unknown};
+use crate::host::{Raw, Stat, Unknown, Value};
 use crate::verdict::State;
 
 use super::owner;
@@ -40,6 +40,14 @@ fn whose(carrier: &Carrier<'_>, process: &Stat, name: &str, fact: &PathFact) -> 
     if process.tty().as_deref() == Some(name) {
         return same("it is the process's own terminal");
     }
+    // A terminal that none of its variables names was never its own: nothing can have been given to another since.
+    let carries = |value: &[u8]| value.strip_prefix(b"/dev/").unwrap_or(value) == name.as_bytes();
+    if !carrier.environ.entries.iter().any(|entry| entry.value.as_ref().and_then(Value::clear).is_some_and(carries)) {
+        return match on_terminal(carrier, name) {
+            Ok(on_it) => with_owner(carrier, Named::new(State::Alive, "the terminal is there"), &on_it),
+            Err(_) => Named::new(State::Alive, "the terminal is there"),
+        };
+    }
     let on_it = match on_terminal(carrier, name) {
         Ok(on_it) => on_it,
         Err(unknown) => return Named::unknown("the table of processes", &unknown),
@@ -49,7 +57,11 @@ fn whose(carrier: &Carrier<'_>, process: &Stat, name: &str, fact: &PathFact) -> 
         let seen = carrier.saw(format!("/proc/{}/stat", older.pid), format!("{} is on it", owner::named(carrier.host, older)));
         return same("a process older than this one is on it").with([seen]);
     }
-    let mut named = no_older(carrier, &on_it, fact);
+    with_owner(carrier, no_older(carrier, &on_it, fact), &on_it)
+}
+
+/// Adds who has the terminal: the leader of a session on it.
+fn with_owner(carrier: &Carrier<'_>, mut named: Named, on_it: &[Stat]) -> Named {
     let leader = on_it.iter().find(|stat| stat.pid == stat.session).or(on_it.first());
     if let Some(leader) = leader {
         let mut owner = owner::describe(carrier.host, leader);

@@ -42,8 +42,10 @@ impl Anonymizer {
         }
     }
 
-    /// A host name to hide, and its first label.
+    /// A host name to hide, and its first label. Host names are the same in capitals (RFC 4343).
     pub fn learn_host(&mut self, name: &str) {
+        let name = name.to_ascii_lowercase();
+        let name = name.trim_end_matches('.');
         let first = name.split('.').next().unwrap_or_default();
         for name in [name, first] {
             if !matches!(name, "" | "localhost") && name.parse::<IpAddr>().is_err() {
@@ -136,7 +138,8 @@ impl Anonymizer {
         {
             return Some((length, given.address(address)));
         }
-        if let Some(host) = longest(&self.hosts) {
+        let host = |name: &&String| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)) && ends(rest, name.len());
+        if let Some(host) = self.hosts.iter().filter(host).max_by_key(|name| name.len()).cloned() {
             return Some((host.len(), self.host(&host, given)));
         }
         if let Some(name) = longest(&self.names) {
@@ -287,6 +290,7 @@ mod tests {
         assert_eq!(anonymizer.text("/srv/people/carol/x"), "/home/user2/x");
         assert_eq!(anonymizer.text("/home/alicex"), "/home/alicex");
         assert_eq!(anonymizer.text("box.example.org box bob root"), "host1 host2 user3 root");
+        assert_eq!(anonymizer.text("BOX.Example.org Box"), "host1 host2", "a host name in capitals is the same host");
         assert_eq!(anonymizer.text("localhost:10.0 /run/user/1000/bus 1.2.3"), "localhost:10.0 /run/user/1000/bus 1.2.3");
     }
 

@@ -2,12 +2,39 @@
 //!
 //! A canary under an innocent name may stand anywhere, so this is a list of what may be shown: the program,
 //! names of options, paths, short lower-case words, numbers and loopback addresses.
+//!
+//! What stands behind a word that announces a secret is masked, whatever it looks like: behind an option or word of a secret's
+//! name (`--pin 1234`, `--key=word`, `-pass word`, `set token word`), with or without `=`. A few short options announce a secret in
+//! one program and something harmless in another ([`DOUBTFUL`]: `-k word` is openssl's key and curl's harmless switch, `-p word` a
+//! password or a port). Behind those only a path is shown, and another option, since a switch has no value.
 
 use super::{Redactor, Rule, entropy, names::secret_name, shapes};
 use crate::host::Value;
 
-/// Options of one dash and more letters that begin with `p`: any other may be `-pPASSWORD`.
-const P_OPTIONS: [&[u8]; 6] = [b"-port", b"-path", b"-pid", b"-profile", b"-print", b"-prefix"];
+/// Letters of options that take a secret in common programs: `redis-cli -a`, `openssl enc -k` and `-K`, `mysql -p`, `zip -P`,
+/// `ldapsearch -w`. They count also as the last of several letters (`-xp`).
+const DOUBTFUL: &[u8] = b"akKpPw";
+
+/// Options of one dash and more letters that begin with a doubtful letter: any other may be `-pPASSWORD`.
+const WHOLE: [&[u8]; 17] = [
+    b"-ac",
+    b"-args",
+    b"-auth",
+    b"-all",
+    b"-addr",
+    b"-agent",
+    b"-keep",
+    b"-kill",
+    b"-port",
+    b"-path",
+    b"-pid",
+    b"-profile",
+    b"-print",
+    b"-prefix",
+    b"-wait",
+    b"-width",
+    b"-wr",
+];
 
 /// What joins commands in a script, and redirects them.
 const OPERATORS: [&[u8]; 12] = [b"&&", b"||", b"|", b";", b"&", b">", b">>", b"<", b"2>&1", b"2>", b"{", b"}"];
@@ -17,7 +44,17 @@ type Verdict = Result<(), Rule>;
 /// What the word before says about the next one.
 #[derive(Default)]
 struct Before {
+    /// It is a secret.
     secret: bool,
+    /// It may be one.
+    doubtful: bool,
+}
+
+impl Before {
+    /// Why what comes next is not shown.
+    fn rule(&self) -> Rule {
+        if self.secret { Rule::SecretName } else { Rule::Argv }
+    }
 }
 
 impl Redactor {
@@ -55,7 +92,7 @@ impl Redactor {
         let mut before = Before::default();
         for (at, word) in words.enumerate() {
             let titled = login && (at == 0 && account(word) || on_a_tty(word)) || short_word(trimmed(word)) || range(word);
-            if before.secret || !titled {
+            if before.secret || before.doubtful || secret_name(word) || !titled {
                 self.word(word, &mut before)?;
             }
         }
@@ -67,8 +104,9 @@ impl Redactor {
         if !bytes.iter().any(u8::is_ascii_whitespace) {
             return self.word(bytes, before);
         }
-        if std::mem::take(&mut before.secret) {
-            return Err(Rule::SecretName);
+        let announced = std::mem::take(before);
+        if announced.secret || announced.doubtful {
+            return Err(announced.rule());
         }
         if shapes::secret(bytes) {
             return Err(Rule::SecretShape);
@@ -80,13 +118,19 @@ impl Redactor {
     }
 
     fn word(&self, word: &[u8], before: &mut Before) -> Verdict {
-        if std::mem::take(&mut before.secret) {
-            return Err(Rule::SecretName);
+        let announced = std::mem::take(before);
+        if announced.secret || announced.doubtful && !word.starts_with(b"-") && !path(word) {
+            return Err(announced.rule());
         }
         if word.is_empty() || word == b"-" || word == b"--" {
             return Ok(());
         }
-        if word[0] == b'-' { self.option(word, before) } else { self.operand(word) }
+        if word[0] == b'-' {
+            return self.option(word, before);
+        }
+        // `config set token VALUE`
+        before.secret = short_word(word) && secret_name(word);
+        self.operand(word)
     }
 
     fn option(&self, word: &[u8], before: &mut Before) -> Verdict {
@@ -98,8 +142,12 @@ impl Redactor {
         // A file with a secret in it is none; X servers call theirs `-auth`.
         let names_a_file = [&b"file"[..], b"path", b"dir"].iter().any(|end| bare.ends_with(end)) || name == b"-auth";
         let secret = secret_name(bare) && !names_a_file;
-        if secret && value.is_some_and(|value| !value.is_empty()) {
-            return Err(Rule::SecretName);
+        let letters = !name.starts_with(b"--") && made_of(bare, 3, b"") && bare.iter().all(u8::is_ascii_alphabetic);
+        let doubtful = letters && bare.last().is_some_and(|last| DOUBTFUL.contains(last)) && !WHOLE.contains(&name);
+        // Also where the option itself may not be shown.
+        *before = Before { secret: secret && value.is_none(), doubtful: doubtful && value.is_none() };
+        if value.is_some_and(|value| !value.is_empty() && (secret || doubtful && !path(value))) {
+            return Err(Before { secret, doubtful }.rule());
         }
         if shapes::secret(word) {
             return Err(Rule::SecretShape);
@@ -107,7 +155,6 @@ impl Redactor {
         if !option_name(name) {
             return Err(if entropy::random_text(name) { Rule::Entropy } else { Rule::Argv });
         }
-        before.secret = secret && value.is_none();
         value.filter(|value| !value.is_empty()).map_or(Ok(()), |value| self.operand(value))
     }
 
@@ -164,8 +211,9 @@ fn option_name(name: &[u8]) -> bool {
             let word = made_of(short, 16, b"-") && short.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'-');
             let letters = made_of(short, 3, b"") && short.iter().all(u8::is_ascii_alphabetic);
             let numbered = short.split_first().is_some_and(|(first, rest)| first.is_ascii_alphanumeric() && digits(rest, 6));
-            let password = short.len() > 3 && short[0] == b'p' && !P_OPTIONS.contains(&name);
-            (word && !password) || letters || numbered || (short.len() == 1 && short[0].is_ascii_graphic())
+            let password =
+                |most: usize| short.len() > most && DOUBTFUL.contains(&short[0]) && !WHOLE.contains(&name) && !secret_name(short);
+            (word && !password(3)) || letters || (numbered && !password(1)) || (short.len() == 1 && short[0].is_ascii_graphic())
         }
     }
 }

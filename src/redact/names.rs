@@ -1,7 +1,7 @@
 //! Secrets by name, word by word: `SSH_AUTH_SOCK`, `XAUTHORITY`, `PWD` and `KEYBOARD` are none.
 
 /// Words that make a name a secret's, wherever they stand.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 23] = [
     "TOKEN",
     "TOKENS",
     "SECRET",
@@ -20,6 +20,11 @@ const WORDS: [&str; 18] = [
     "COOKIE",
     "COOKIES",
     "BEARER",
+    "PIN",
+    "PINCODE",
+    "PSK",
+    "OTP",
+    "TOTP",
 ];
 
 /// Ends of words that people write without a separator: `PGPASSWORD`, `GHTOKEN`.
@@ -85,7 +90,7 @@ mod tests {
     #[test]
     fn secrets_by_name() {
         let secrets = "LC_API_TOKEN OPENCODE_SERVER_PASSWORD AWS_SECRET_ACCESS_KEY OPENAI_API_KEY GITHUB_TOKEN PGPASSWORD MYSQL_PWD DB_PASS \
-             apiKey APIKey accessToken XDG_SESSION_COOKIE NPM_AUTH npm_config__authToken OPENCODE_AUTH_CONTENT VSCODE_GIT_IPC_AUTH_TOKEN \
+             apiKey APIKey accessToken XDG_SESSION_COOKIE CARD_PIN WIFI_PSK mfaOtp NPM_AUTH npm_config__authToken OPENCODE_AUTH_CONTENT VSCODE_GIT_IPC_AUTH_TOKEN \
              GOOGLE_APPLICATION_CREDENTIALS PRIVATE_KEY api-key token password X-Api-Key CLAUDE_CODE_OAUTH_TOKEN STRIPE_KEY GHTOKEN";
         for name in secrets.split_whitespace() {
             assert!(secret_name(name.as_bytes()), "{name}");
@@ -96,7 +101,7 @@ mod tests {
     fn names_that_only_sound_like_secrets() {
         let innocent = "SSH_AUTH_SOCK XAUTHORITY PWD OLDPWD SSH_ASKPASS GIT_ASKPASS SUDO_ASKPASS VSCODE_GIT_ASKPASS_NODE KEYBOARD KEYTIMEOUT \
              GPG_KEY GPG_KEY_ID AWS_ACCESS_KEY_ID KITTY_PUBLIC_KEY GNOME_KEYRING_CONTROL TOKENIZERS_PARALLELISM CLAUDE_CODE_MAX_OUTPUT_TOKENS \
-             GIT_AUTHOR_NAME StrictHostKeyChecking PASSENV COMPASS monkey INIT_CWD SSH_CONNECTION";
+             GIT_AUTHOR_NAME StrictHostKeyChecking PASSENV COMPASS monkey PINENTRY_USER_DATA SPIN INIT_CWD SSH_CONNECTION";
         for name in innocent.split_whitespace() {
             assert!(!secret_name(name.as_bytes()), "{name}");
         }

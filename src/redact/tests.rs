@@ -159,6 +159,67 @@ fn secrets_in_command_lines_are_masked() {
     }
 }
 
+/// What a secret may look like when it is a plain word or number: nothing of its form tells.
+const PLAIN: [&str; 5] = ["hunter", "correct-horse", "1234", "864209", "server.key"];
+
+#[test]
+fn a_plain_word_behind_what_announces_a_secret_is_masked() {
+    let announced = [
+        "--pin",
+        "--password",
+        "--pass",
+        "-pass",
+        "--passphrase",
+        "--key",
+        "-key",
+        "--api-key",
+        "--secret",
+        "--token",
+        "--otp",
+        "--psk",
+        "--auth",
+        "-k",
+        "-K",
+        "-p",
+        "-P",
+        "-a",
+        "-w",
+        "-xp",
+        "-sk",
+        "password",
+        "token",
+    ];
+    for option in announced {
+        for secret in PLAIN {
+            let masked = argv(&["tool", option, secret, "serve"]);
+            let doubtful = option.starts_with('-') && option.len() <= 3;
+            let rule = if doubtful { "<argv>" } else { "<secret-name>" };
+            assert_eq!(masked, ["tool", option, rule, "serve"], "{option} {secret}");
+            let script = format!("tool {option} {secret} serve");
+            for words in [vec!["sh", "-c", &script], vec![script.as_str()]] {
+                assert!(argv(&words).iter().all(|word| !word.contains(secret)), "{words:?}");
+            }
+        }
+        if option.starts_with('-') {
+            let joined = format!("{option}=hunter");
+            assert!(argv(&["tool", &joined])[1].starts_with('<'), "{joined}");
+        }
+    }
+    for joined in ["-phunter", "-khunter", "-Phunter", "-p1234", "-k864209", "-whunter"] {
+        assert!(argv(&["tool", joined])[1].starts_with('<'), "{joined}");
+    }
+    // A path is no secret, a switch has no value, and what is known to be harmless stays.
+    for words in [
+        &["ssh-agent", "-a", "/tmp/agent.sock"][..],
+        &["opencode", "serve", "--port", "4096"],
+        &["curl", "-k", "-s", "http://127.0.0.1:4096/"],
+        &["rsync", "-ap", "/srv/a", "/srv/b"],
+        &["Xorg", "-ac", "vt7"],
+    ] {
+        assert_eq!(argv(words)[..words.len() - 1], words[..words.len() - 1], "{words:?}");
+    }
+}
+
 /// Random bytes as people write them.
 fn written(bytes: &[u8], how: usize) -> String {
     use base64::Engine;

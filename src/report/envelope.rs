@@ -28,7 +28,7 @@ pub struct Envelope<'a, T> {
     /// Why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a Problem>,
-    /// The answer; absent after an error, and in the head and tail lines of ndjson.
+    /// The answer; absent after an error. In ndjson the first line has it without its rows, and the last line has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<&'a T>,
 }

@@ -61,7 +61,7 @@ impl Exit {
         match self {
             Exit::Ok => "as expected; also when the reader of a pipe went away",
             Exit::Findings => "confirmed findings at or above --fail-on (default: warning), or differences in diff",
-            Exit::Usage => "usage error, or a target that fits several processes",
+            Exit::Usage => "usage error, an agent that is not known, or a target that fits several processes",
             Exit::NotFound => "the target was not found",
             Exit::NotPermitted => "not permitted to look at what was asked; what could be seen is printed",
             Exit::Undetermined => "what was asked could not be decided",
@@ -76,14 +76,18 @@ impl Exit {
             "doctor" => &[
                 (Exit::Ok, "nothing is wrong at or above --fail-on"),
                 (Exit::Findings, "something is"),
-                (Exit::NotFound, "--pid, --against or --from names what is not there"),
+                (Exit::NotFound, "--pid, --user, --against or --from names what is not there"),
                 (Exit::NotPermitted, "a daemon may not be looked into from this account, and nothing worse was found"),
                 (Exit::Undetermined, "what would decide could not be read"),
             ],
-            "ps" => &[(Exit::Ok, "the list is printed, also when it is empty"), (Exit::NotFound, "--from names what is not there")],
+            "ps" => &[
+                (Exit::Ok, "the list is printed, also when it is empty"),
+                (Exit::NotFound, "--pid, --user or --from names what is not there"),
+                (Exit::NotPermitted, "/proc hides the process of --pid from this account"),
+            ],
             "show" => &[
                 (Exit::Ok, "the process is shown"),
-                (Exit::NotFound, "there is no such process"),
+                (Exit::NotFound, "there is no such process, or no such account"),
                 (Exit::NotPermitted, "its environment may not be read from this account; the rest is shown"),
                 (Exit::Undetermined, "its environment could not be read"),
             ],

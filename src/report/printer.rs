@@ -10,7 +10,7 @@ use crate::redact::terminal::clean;
 use crate::verdict::Severity;
 
 use super::human::Screen;
-use super::{Envelope, Exit, Page, Problem, Report, json};
+use super::{Envelope, Exit, Page, Problem, Report, Rows, json};
 
 /// Which face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -95,14 +95,26 @@ impl Printer {
         })
     }
 
-    /// Prints rows as ndjson: a head line, a line a row, a tail line with status and findings.
-    pub fn rows<R: Serialize + Sync>(&self, machine: &Machine, report: &Report<()>, rows: &[R]) -> Exit {
+    /// Prints an answer: as ndjson row by row (see [`super::rows`]), else as [`Printer::report`] does.
+    pub fn answer<T: Rows>(&self, machine: &Machine, report: Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
+        if self.format != Format::Ndjson || self.quiet {
+            return self.report(machine, &report, page);
+        }
+        let (mut head, mut rows) = (None, Vec::new());
+        let report = report.map(|data| (head, rows) = data.head_and_rows());
+        self.rows(machine, &report, head.as_ref(), &rows)
+    }
+
+    /// Prints rows as ndjson: a head line with what belongs to no row, a line a row, a tail line with status and findings.
+    pub fn rows<R: Serialize + Sync>(&self, machine: &Machine, report: &Report<()>, data: Option<&Value>, rows: &[R]) -> Exit {
         let exit = Exit::of(report, self.fail_on);
         if self.quiet {
             return exit;
         }
         self.print(exit, |out| {
-            json::line(&Envelope::<()>::new(report.command, Some(machine), exit), self.rewrite.as_deref(), out)?;
+            let mut head = Envelope::new(report.command, Some(machine), exit);
+            head.data = data;
+            json::line(&head, self.rewrite.as_deref(), out)?;
             json::lines(rows, self.rewrite.as_deref(), out)?;
             let mut tail = Envelope::<()>::new(report.command, None, exit);
             tail.findings = &report.findings;

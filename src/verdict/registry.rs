@@ -174,6 +174,8 @@ registry! {
         REGISTRATION_LISTENER = "registration.listener", Error, "The address in the registration file is not served by the process it names.";
         /// The file cannot be used.
         REGISTRATION_UNREADABLE = "registration.unreadable", Warning, "The registration file is no regular file of this user, or cannot be understood.";
+        /// A service without a file.
+        REGISTRATION_MISSING = "registration.missing", Warning, "The background service runs and no registration file names it: clients do not find it, and it soon ends itself.";
         /// Others can read the file.
         REGISTRATION_EXPOSED = "registration.exposed", Warning, "The registration file holds a password and can be read by others.";
         /// Unit file and live value differ.
@@ -226,6 +228,10 @@ registry! {
         STORE_SECRET_COLUMNS = "store.secret_columns", Info, "The store has rows with credentials. They are counted and never read.";
         /// Files past their time.
         STORE_BLACKBOARD_STALE = "store.blackboard_stale", Info, "Files of a team's blackboard are older than the five days after which they should have been swept.";
+        /// The server's own block names what is dead.
+        MULTIPLEXER_STALE = "multiplexer.stale_environment", Info, "The multiplexer's server carries values that lead nowhere, and no client attached to it has brought newer ones: new windows get them.";
+        /// What the shells of a daemon get could not be found out.
+        HANDED_ON_UNKNOWN = "environ.handed_on_unknown", Warning, "Which of the daemon's variables reach its shells is decided by a file that could not be read: what its tools can do is not known.";
         /// The snapshot was changed.
         SNAPSHOT_ALTERED = "snapshot.altered", Error, "A fact in the snapshot is not the one that was captured; it is not used.";
         /// The snapshot has a hole.

@@ -14,7 +14,7 @@ use crate::run::{PROGRAM, Ran, Sleeper, ran, run, whoseenv, write};
 use crate::world::need::{Missing, Needed, tool};
 
 /// An ordinary account that nobody has.
-const NOBODY: u32 = 61_234;
+pub const NOBODY: u32 = 61_234;
 
 /// Bytes that move a cursor, set a title, turn the direction of writing, or hide.
 const HOSTILE: &[u8] = b"\x1b[31m\x07\x1b]0;title\x07\xe2\x80\xae\xe2\x80\x8b\xc2\x9b31m\xe2\x80\xa8\xef\xbb\xbf";
@@ -26,12 +26,12 @@ fn raw(text: &str) -> Option<char> {
     text.chars().find(|char| acts(*char) || hides(*char))
 }
 
-fn own_root() -> Needed<()> {
+pub fn own_root() -> Needed<()> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Missing::new("changing the account and mounting take root") }
 }
 
 /// A copy of the program where any account may run it.
-fn public() -> (tempfile::TempDir, PathBuf) {
+pub fn public() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::Builder::new().prefix("whoseenv-bad-").tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = dir.path().join("whoseenv");
@@ -40,20 +40,20 @@ fn public() -> (tempfile::TempDir, PathBuf) {
 }
 
 /// The program as an ordinary account, behind a shell in a mount namespace of its own where root first does `prepare`.
-fn as_nobody(prepare: &str, program: &Path, arguments: &[&str]) -> Ran {
+pub fn as_nobody(prepare: &str, program: &Path, arguments: &[&str]) -> Ran {
     let script = format!("{prepare}\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups -- \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &script, "sh"]).arg(program).args(arguments);
     ran(command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null()))
 }
 
-fn envelope(ran: &Ran) -> Value {
+pub fn envelope(ran: &Ran) -> Value {
     let document = ran.json();
     assert!(document["schema"].is_string(), "{document:#}");
     document
 }
 
-fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     value.to_string()
 }
 
@@ -251,6 +251,8 @@ fn what_may_not_be_read_is_unknown_and_exit_4() {
     assert!(envelope(&diff)["data"]["variables"].as_array().unwrap().iter().all(|row| row["state"] == "unknown"));
     let owner = as_nobody("", &program, &["owner", "DISPLAY", &sleeper.pid(), "--json"]);
     assert_eq!((owner.code, &envelope(&owner)["data"]["liveness"]["state"]), (4, &json!("unknown")));
+    let human = as_nobody("", &program, &["owner", "DISPLAY", &sleeper.pid()]);
+    assert_eq!(human.stdout.lines().next(), Some("DISPLAY, whose value is not known"), "{}", human.stdout);
     let all = as_nobody("", &program, &["ps", "--all", "--json"]);
     assert_eq!(all.code, 0, "nobody asked about that process: a note");
     assert!(text(&envelope(&all)["notes"]).contains("could not be read"));
@@ -278,6 +280,9 @@ fn hidepid_is_told_and_nothing_is_sure_then() {
     let agent = as_nobody(mounted, &program, &["diff", "zeroclaw"]);
     assert_eq!(agent.code, 4, "{}", agent.stderr);
     assert!(agent.stderr.contains("hidepid=invisible"), "{}", agent.stderr);
+    for arguments in [["ps", "--pid", "1"], ["doctor", "--pid", "1"]] {
+        assert_eq!(as_nobody(mounted, &program, &arguments).code, 4, "{arguments:?}: it is there and hidden");
+    }
     let closed = "mount -t proc -o hidepid=1 proc /proc || exit 99";
     assert_eq!(as_nobody(closed, &program, &["show", "1"]).code, 4);
     assert!(as_nobody(closed, &program, &["ps"]).stdout.contains("hidepid=noaccess"));
@@ -363,7 +368,7 @@ fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     std::fs::create_dir_all(&state).unwrap();
     make(&state.join("service.json"));
     let begin = Instant::now();
-    let mut command = whoseenv(&["doctor", "--json", "--agent", "no-agent"]);
+    let mut command = whoseenv(&["doctor", "--json", "--agent", "aider"]);
     let ran = ran(command.env("HOME", home.path()));
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     let document = envelope(&ran);
@@ -441,7 +446,7 @@ fn a_bare_machine_is_enough() {
         let mut command = Command::new(PROGRAM);
         ran(command.args(arguments).env_clear().stdin(Stdio::null()).current_dir("/"))
     };
-    for arguments in [vec!["doctor", "--agent", "no-agent"], vec!["show"], vec!["ps"], vec!["ps", "--all"], vec!["doctor", "--demo"]] {
+    for arguments in [vec!["doctor", "--agent", "aider"], vec!["show"], vec!["ps"], vec!["ps", "--all"], vec!["doctor", "--demo"]] {
         let ran = bare(&arguments);
         assert!([0, 1].contains(&ran.code), "{arguments:?}: {}: {}", ran.code, ran.stderr);
         assert!(!ran.stdout.is_empty() && ran.stderr.is_empty(), "{arguments:?}: {}", ran.stderr);
@@ -519,6 +524,7 @@ fn a_user_file_that_is_broken_is_named_with_its_line() {
             let human = asked(&["ps"]);
             assert_eq!(human.code, 2, "{}", human.stderr);
             assert!(human.stderr.contains(file.to_str().unwrap()) && human.stderr.contains(line), "{}", human.stderr);
+            assert!(!human.stderr.contains("\\n") && human.stderr.lines().count() == 3, "the message is one line: {}", human.stderr);
             assert_eq!(asked(&["ps", "--json"]).json()["status"], "failed");
         }
         std::fs::remove_file(&file).unwrap();

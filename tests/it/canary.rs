@@ -26,7 +26,7 @@ const ODD: [&[u8]; 3] = [
     b"sk-canaryllll0123456789abcdefABCDEF=v",
 ];
 
-const ARGV: [&[u8]; 7] = [
+const ARGV: [&[u8]; 14] = [
     b"puppet",
     b"--token",
     b"canary-mmmm",
@@ -34,14 +34,24 @@ const ARGV: [&[u8]; 7] = [
     b"Canary-oooo:innocent",
     b"NAME=canary-pppp",
     b"http://u:canary-qqqq@127.0.0.1/",
+    b"-k",
+    b"canary",
+    b"--pin",
+    b"2262799",
+    b"-p",
+    b"canary-word",
+    b"-wcanary",
 ];
 
 /// What any canary has in common, whatever its letters' case.
 const MARK: &str = "canary";
 
+/// The one of digits alone: `canary` on a telephone's keys, and a 9.
+const DIGITS: &str = "2262799";
+
 fn leak(text: &str) -> Option<String> {
     let lower = text.to_lowercase();
-    let at = lower.find(MARK)?;
+    let at = lower.find(MARK).or_else(|| lower.find(DIGITS))?;
     let start = lower[..at].char_indices().rev().nth(80).map_or(0, |(at, _)| at);
     Some(lower[start..].chars().take(200).collect())
 }

@@ -93,6 +93,180 @@ fn exit_codes_are_the_documented_ones() {
 }
 
 #[test]
+fn what_narrows_must_exist_and_what_is_known_need_not_run() {
+    let gone = "4194304";
+    for (arguments, code, words) in [
+        (vec!["ps", "--agent", "opencod"], 2, "Did you mean opencode"),
+        (vec!["ps", "--all", "--agent", "opencod"], 2, "Did you mean opencode"),
+        (vec!["doctor", "--agent", "frobnicate"], 2, "Agents: opencode, zeroclaw"),
+        (vec!["show", "self", "--agent", "frobnicate"], 2, "Agents: "),
+        (vec!["diff", "self", "--agent", "frobnicate"], 2, "Agents: "),
+        (vec!["owner", ":0", "--agent", "frobnicate"], 2, "Agents: "),
+        (vec!["ps", "--user", "no-such-user"], 3, "no account \"no-such-user\""),
+        (vec!["doctor", "--user", "no-such-user"], 3, "no account \"no-such-user\""),
+        (vec!["show", "opencode", "--user", "4000000000"], 3, "no account \"4000000000\""),
+        (vec!["ps", "--pid", gone], 3, "no process 4194304"),
+        (vec!["ps", "--all", "--pid", gone], 3, "no process 4194304"),
+        (vec!["doctor", "--pid", gone], 3, "no process 4194304"),
+    ] {
+        let ran = run(&arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+        let status = ran_json(&arguments);
+        assert_eq!(status, if code == 2 { "failed" } else { "not_found" }, "{arguments:?}");
+    }
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/foreign");
+    let captured = |user: &str| run(&["ps", "--from", fixture, "--user", user]);
+    assert_eq!((captured("user1").code, captured("1001").code), (0, 0));
+    let gone = captured("daemon2");
+    assert!(gone.code == 3 && gone.stderr.contains("no account \"daemon2\" in this snapshot"), "{}", gone.stderr);
+    let none = run(&["ps", "--agent", "goose", "--user", "daemon"]);
+    assert_eq!((none.code, none.stdout.lines().next()), (0, Some("No agent process of goose of the account daemon runs here.")));
+    let none = run(&["doctor", "--agent", "goose", "--user", "daemon"]);
+    assert!(none.stdout.starts_with("No agent daemon of goose of the account daemon runs here."), "{}", none.stdout);
+    let sleeper = Sleeper::start(&[("A", "1")]);
+    let none = run(&["ps", "--pid", &sleeper.pid()]);
+    assert_eq!(
+        (none.code, none.stdout.lines().next()),
+        (0, Some(format!("No agent process with the pid {} runs here.", sleeper.pid()).as_str()))
+    );
+}
+
+fn ran_json(arguments: &[&str]) -> Value {
+    run(&[arguments, &["--json"]].concat()).json()["status"].clone()
+}
+
+#[test]
+fn one_host_has_one_pseudonym_in_every_variable() {
+    let sleeper = Sleeper::start(&[
+        ("DISPLAY", "zebrafinch.example.org:0"),
+        ("DOCKER_HOST", "ssh://core@zebrafinch.example.org:22"),
+        ("PULSE_SERVER", "tcp:Zebrafinch.Example.Org:4713"),
+        ("https_proxy", "http://quokkaproxy.example.org:3128"),
+        ("LC_NOTE", "quokkaproxy.example.org zebrafinch"),
+    ]);
+    let pid = sleeper.pid();
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = dir.path().join("snapshot");
+    let snapshot = snapshot.to_str().unwrap();
+    assert_eq!(run(&["snapshot", snapshot, "--pid", &pid, "--anonymize"]).code, 0);
+    for arguments in [vec!["show", &pid, "--anonymize", "--show-all"], vec!["show", &pid, "--from", snapshot]] {
+        for face in ["human", "json", "ndjson"] {
+            let shown = ran(whoseenv(&arguments).args(["--format", face])).stdout;
+            let lower = shown.to_lowercase();
+            assert!(!lower.contains("zebrafinch") && !lower.contains("quokkaproxy"), "{arguments:?} {face}: {shown}");
+        }
+        let document = ran(whoseenv(&arguments).arg("--json")).json();
+        let rows = document["data"]["environment"].as_array().unwrap();
+        let value = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap()["value"].as_str().unwrap().to_owned();
+        let host = value("DISPLAY").trim_end_matches(":0").to_owned();
+        assert!(host.starts_with("host"), "{host}");
+        assert_eq!((value("DOCKER_HOST"), value("PULSE_SERVER")), (format!("ssh://core@{host}:22"), format!("tcp:{host}:4713")));
+    }
+}
+
+/// A head with what belongs to no row, a line a row, a tail with the verdict: together no more and no less than the document.
+#[test]
+fn ndjson_is_the_document_row_by_row_for_every_command() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/foreign");
+    for (arguments, field, rows) in [
+        (vec!["doctor", "--demo"], Some("daemons"), 1),
+        (vec!["doctor", "--from", fixture], Some("daemons"), 1),
+        (vec!["ps", "--all", "--from", fixture], Some("processes"), 2),
+        (vec!["show", "opencode", "--from", fixture], Some("environment"), 10),
+        (vec!["diff", "opencode", "--from", fixture], Some("variables"), 10),
+        (vec!["owner", "DISPLAY", "opencode", "--from", fixture], None, 1),
+    ] {
+        let asked = |face: &str| ran(whoseenv(&arguments).args(["--format", face]).env("WHOSEENV_FINGERPRINT_KEY", "0"));
+        let (json, ndjson) = (asked("json"), asked("ndjson"));
+        assert_eq!(json.code, ndjson.code, "{arguments:?}");
+        let document = json.json();
+        let lines: Vec<Value> = ndjson.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [head, found @ .., tail] = &lines[..] else { panic!("{arguments:?}: {}", ndjson.stdout) };
+        assert!(found.len() >= rows, "{arguments:?}: {}", found.len());
+        for key in ["schema", "tool", "host", "privilege", "status"] {
+            assert_eq!(head[key], document[key], "{arguments:?}: {key}");
+        }
+        for key in ["schema", "status", "findings", "notes"] {
+            assert_eq!(tail[key], document[key], "{arguments:?}: {key}");
+        }
+        assert_eq!(tail.get("data"), None, "{arguments:?}");
+        match field {
+            None => assert_eq!((head.get("data"), &found[0]), (None, &document["data"]), "{arguments:?}"),
+            Some(field) => {
+                let mut rest = document["data"].clone();
+                let items = rest.as_object_mut().unwrap().shift_remove(field).unwrap();
+                assert_eq!(Value::from(found.to_vec()), items, "{arguments:?}");
+                let rest = Some(rest).filter(|rest| rest != &json!({}));
+                assert_eq!(head.get("data"), rest.as_ref(), "{arguments:?}");
+                let schema = run(&["schema", arguments[0]]).json();
+                assert!(schema["description"].as_str().unwrap().contains(&format!("data.{field}")), "{schema:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_and_a_value_together_are_explained() {
+    for query in ["DISPLAY=:94", "SSH_AUTH_SOCK=/tmp/x", "A="] {
+        let name = query.split('=').next().unwrap();
+        let ran = run(&["owner", query]);
+        assert_eq!(ran.code, 2, "{}", ran.stdout);
+        assert!(ran.stderr.starts_with(&format!("whoseenv: {name}=… is a name and a value; give one of them\n\n")), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("whoseenv owner {name} self")), "{}", ran.stderr);
+    }
+    assert_ne!(run(&["owner", "unix:path=/nonexistent/bus"]).code, 2, "an address with a `=` in it is a value");
+}
+
+#[test]
+fn what_takes_the_connection_and_says_nothing_is_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.1");
+    let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let sleeper = Sleeper::start(&[("SSH_AUTH_SOCK", path.to_str().unwrap())]);
+    let passive = run(&["owner", "SSH_AUTH_SOCK", &sleeper.pid(), "--json"]).json();
+    assert_eq!(passive["data"]["liveness"]["state"], "alive", "{passive:#}");
+    let asked = run(&["owner", "SSH_AUTH_SOCK", &sleeper.pid(), "--connect", "--json"]);
+    assert_eq!(asked.code, 5, "{}", asked.stdout);
+    assert_eq!(
+        asked.json()["data"]["liveness"],
+        json!({"state": "unknown", "detail": "it took the connection and did not answer within 2000 ms", "how": "connects"})
+    );
+}
+
+#[test]
+fn masked_variables_of_the_terminal_share_a_line_where_nothing_else_is_told_of_them() {
+    let masked = ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "KUBECONFIG"];
+    let ran = ran(whoseenv(&["doctor", "--agent", "aider"]).envs(masked.map(|name| (name, "/etc/passwd"))));
+    let text = ran.stdout;
+    assert_eq!(text.matches("its value is masked").count(), 1, "{text}");
+    let line = text.lines().find(|line| line.contains("KUBECONFIG")).unwrap_or_default();
+    assert!(masked.iter().all(|name| line.contains(name)), "{text}");
+}
+
+/// The kernel's own two numbers, `btime` and the start in ticks, and not the moment of asking.
+#[test]
+fn a_start_time_is_the_same_in_every_run() {
+    let sleeper = Sleeper::start(&[("DISPLAY", ":77")]);
+    let pid = sleeper.pid();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let ticks: u64 = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+    let kernel = std::fs::read_to_string("/proc/stat").unwrap();
+    let btime: u64 = kernel.lines().find_map(|line| line.strip_prefix("btime ")).unwrap().parse().unwrap();
+    let started = ran(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.", "-d"]).arg(format!("@{}", btime + ticks / 100))).stdout;
+    let started = format!("{}{:03}Z", started.trim(), ticks % 100 * 10);
+    let facts = |value: &Value| (value["start_time"].as_str().unwrap().to_owned(), value["start_ticks"].as_u64().unwrap());
+    for _ in 0..5 {
+        let show = run(&["show", &pid, "--json"]).json();
+        let owner = run(&["owner", "DISPLAY", &pid, "--json"]).json();
+        let ps = run(&["ps", "--all", "--pid", &pid, "--json"]).json();
+        for value in [&show["data"]["process"], &show["data"]["chain"][0], &owner["data"]["carrier"], &ps["data"]["processes"][0]] {
+            assert_eq!(facts(value), (started.clone(), ticks), "{value:#}");
+        }
+    }
+}
+
+#[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);
     assert_eq!(human.stdout, "");

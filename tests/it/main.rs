@@ -10,6 +10,8 @@ mod cases;
 mod cli;
 mod golden;
 mod made_up;
+mod other_eyes;
+mod pasted;
 mod puppet;
 mod reports;
 mod run;

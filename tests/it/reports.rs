@@ -71,7 +71,10 @@ fn r01_every_variable_in_order_with_duplicates_and_bytes_that_are_no_text() {
     let python = need!(crate::world::need::tool("python3", "python3"));
     let sleeper = Sleeper::of(std::process::Command::new(python).args(["-c", script]).arg(dir.path().join("block")));
     look::wait_until("execve", || Process::read(sleeper.0.id()).is_some_and(|process| process.comm == "sleep"));
-    assert_eq!(std::fs::read(format!("/proc/{}/environ", sleeper.pid())).unwrap(), block, "the kernel has the block as it was given");
+    // In the middle of execve the name is the new one already, and the block is still empty.
+    let kept = || std::fs::read(format!("/proc/{}/environ", sleeper.pid())).unwrap();
+    look::wait_until("the block", || !kept().is_empty());
+    assert_eq!(kept(), block, "the kernel has the block as it was given");
 
     let shown = run(&["show", &sleeper.pid(), "--show-all", "--json"]);
     let document = shown.json();

@@ -118,10 +118,10 @@ fn a_snapshot_answers_as_the_machine_did() {
     let machine = Machine::new();
     let snapshot = machine.snapshot("snapshot", &[]);
     let pids = machine.pids();
-    let mut commands: Vec<Vec<&str>> = vec![vec!["show"], vec!["doctor", "--agent", "no-agent"], vec!["owner", "DISPLAY"]];
+    let mut commands: Vec<Vec<&str>> = vec![vec!["show"], vec!["doctor", "--agent", "aider"], vec!["owner", "DISPLAY"]];
     for pid in &pids {
         commands.extend([vec!["show", pid], vec!["diff", pid], vec!["diff", "self", pid], vec!["diff", pid, &pids[0]]]);
-        commands.push(vec!["doctor", "--agent", "no-agent", "--against", pid]);
+        commands.push(vec!["doctor", "--agent", "aider", "--against", pid]);
         commands.push(vec!["ps", "--all", "--names", "--pid", pid]);
         for name in ["DISPLAY", "SSH_AUTH_SOCK", "MY_PRIVATE_SOCKET", "DBUS_SESSION_BUS_ADDRESS", "SSH_CONNECTION", "PATH", "NOT_SET"] {
             commands.push(vec!["owner", name, pid]);
@@ -399,7 +399,7 @@ fn one_lost_fact_leaves_undetermined_what_depends_on_it_and_nothing_else() {
     let _ = std::fs::remove_dir_all(&dir);
     copy(&whole, &dir);
     lose(&dir, "terminal.json", "terminal");
-    let doctor = from(&dir, &["doctor", "--json", "--agent", "no-agent"]);
+    let doctor = from(&dir, &["doctor", "--json", "--agent", "aider"]);
     assert_eq!(doctor.code, 5, "{}", doctor.stdout);
     assert_eq!(from(&dir, &["diff", pid, "--json"]).json()["status"], "undetermined");
     assert!(states(&from(&dir, &["show", pid, "--json"]).json(), "") == states(&before, ""));
@@ -512,7 +512,7 @@ fn with_anonymize_no_name_of_a_person_remains() {
     }
     let snapshot = snapshot.to_str().unwrap();
     for arguments in
-        [vec!["show", &pid], vec!["diff", &pid], vec!["owner", "DISPLAY", &pid], vec!["doctor", "--against", &pid, "--agent", "none"]]
+        [vec!["show", &pid], vec!["diff", &pid], vec!["owner", "DISPLAY", &pid], vec!["doctor", "--against", &pid, "--agent", "aider"]]
     {
         for face in ["human", "json", "ndjson"] {
             let live = asked(&[&arguments[..], &["--format", face, "-v"]].concat());

@@ -147,13 +147,19 @@ fn step_4_a_stranger_is_told_neither_dead_nor_fine() {
 
 /// Everything that is a time, and what depends on the moment of asking, made equal.
 fn timeless(document: &Value) -> Value {
-    const TIMES: [&str; 4] = ["age_ms", "at", "taken_at", "start_time"];
+    const TIMES: [&str; 3] = ["age_ms", "at", "taken_at"];
     match document {
         Value::Object(object) => {
-            let kept = object.iter().filter(|(key, _)| !TIMES.contains(&key.as_str()) && *key != "fingerprint");
+            // Whether a process sleeps is the scheduler's: one letter, unlike what became of a display.
+            let sleeps = |key: &str, value: &Value| key == "state" && value.as_str().is_some_and(|state| state.len() == 1);
+            let kept = object
+                .iter()
+                .filter(|(key, value)| !TIMES.contains(&key.as_str()) && *key != "fingerprint" && !sleeps(key.as_str(), value));
             Value::Object(kept.map(|(key, value)| (key.clone(), timeless(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(timeless).collect()),
+        // Whether a process runs or sleeps is the scheduler's, from moment to moment.
+        Value::String(state) if ["R", "D"].contains(&state.as_str()) => json!("S"),
         other => other.clone(),
     }
 }

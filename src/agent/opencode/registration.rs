@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::service_file::{Registered, Roots, endpoint, parse_registered, service_files};
-use super::{AgentProcess, ID};
+use super::{AgentProcess, ID, remedy};
+use crate::agent::relaunch::{self, Own};
 use crate::agent::{Role, quote};
 use crate::host::files::{Document, FileKind};
 use crate::host::{Fact, Host, Raw, Unknown, View};
@@ -30,6 +31,10 @@ pub struct Registration {
     pub deleted_exe: Option<bool>,
     /// Who listens at the address that it names.
     pub listener: ListenerFact,
+    /// The program that starts such a service: the one it names, else another that runs here in that version.
+    pub program: Option<Raw>,
+    /// What makes a command reach this service, and no other of the same user.
+    pub(super) own: Own,
 }
 
 /// The process that a registration names.
@@ -86,11 +91,13 @@ fn roots(host: &Host, processes: &[AgentProcess]) -> Vec<Roots> {
     let terminal = host.terminal().ok();
     let own = terminal.and_then(|terminal| Roots::of(terminal.environ.as_ref().ok()?, terminal.stat.euid, View::OURS));
     let daemons = processes.iter().filter(|process| process.agent == ID && process.role != Role::Tool && process.parent.is_none());
-    let theirs = daemons.filter_map(|process| {
-        let handle = host.process(process.stat.pid);
-        Roots::of(&handle.environ().ok()?, process.stat.euid, handle.view().ok()?)
-    });
-    own.into_iter().chain(theirs).collect()
+    own.into_iter().chain(daemons.filter_map(|process| roots_of(host, process))).collect()
+}
+
+/// The directories in which a process keeps its files.
+pub(super) fn roots_of(host: &Host, process: &AgentProcess) -> Option<Roots> {
+    let handle = host.process(process.stat.pid);
+    Roots::of(&handle.environ().ok()?, process.stat.euid, handle.view().ok()?)
 }
 
 impl Registration {
@@ -104,6 +111,8 @@ impl Registration {
             program_version: None,
             deleted_exe: None,
             listener: ListenerFact::Unknown(Unknown::Absent),
+            program: None,
+            own: Own::default(),
         };
         if let Some(registered) = registration.registered().cloned() {
             let process =
@@ -111,6 +120,16 @@ impl Registration {
             registration.pid = registration.pid_fact(host, registered.pid, process);
             registration.listener = registration.listener_fact(host, &registered);
             registration.program_version = process.and_then(|process| process.product_version.clone());
+            let here = |other: &&AgentProcess| other.agent == ID && roots_of(host, other).as_ref() == Some(roots);
+            let keeper = process.or_else(|| processes.iter().find(here));
+            registration.own = keeper.map(|process| relaunch::own(host, process, "OPENCODE_")).unwrap_or_default();
+            let version = registered.version.as_ref();
+            let alike =
+                || processes.iter().find(|other| other.agent == ID && version.is_some() && other.product_version.as_ref() == version);
+            registration.program = process.into_iter().chain(alike()).find_map(|process| {
+                let exe = process.exe.as_ref().ok()?;
+                (!exe.deleted || host.path(roots.view, exe.path.as_bytes()).is_ok()).then(|| exe.path.clone())
+            });
             registration.deleted_exe = process.and_then(|process| process.exe.as_ref().ok()).map(|exe| exe.deleted);
         }
         registration
@@ -176,7 +195,8 @@ impl Registration {
         };
         if let Some((outcome, message)) = named {
             findings.push(
-                self.finding(host, &registry::REGISTRATION_PID, outcome, message, &format!("pid {pid}")).fix([self.restart(registered)]),
+                self.finding(host, &registry::REGISTRATION_PID, outcome, message, &format!("pid {pid}"))
+                    .fix(remedy::of_registration(host, self, registered)),
             );
         }
         let listens = match &self.listener {
@@ -192,7 +212,7 @@ impl Registration {
         };
         if let Some((outcome, message)) = listens {
             let finding = self.finding(host, &registry::REGISTRATION_LISTENER, outcome, message, &registered.url);
-            findings.push(finding.fix([self.restart(registered)]));
+            findings.push(finding.fix(remedy::of_registration(host, self, registered)));
         }
         if let (Some(file), Some(program)) = (&registered.version, &self.program_version)
             && file != program
@@ -200,7 +220,8 @@ impl Registration {
         {
             let message = format!("the registration file says version {file}, the running program is {program}");
             findings.push(
-                self.finding(host, &registry::REGISTRATION_VERSION, Outcome::Confirmed, message, file).fix([self.restart(registered)]),
+                self.finding(host, &registry::REGISTRATION_VERSION, Outcome::Confirmed, message, file)
+                    .fix(remedy::of_registration(host, self, registered)),
             );
         }
         findings
@@ -248,124 +269,7 @@ impl Registration {
         let evidence = Evidence { source: path.clone(), how: How::Passive, at: host.machine().taken_at(), detail: detail.to_owned() };
         Finding::new(kind, outcome, path, message).evidence([evidence])
     }
-
-    /// The preview's program is called `opencode2`; 2.x took the name `opencode`.
-    fn restart(&self, registered: &Registered) -> String {
-        let preview = registered.version.as_deref().is_some_and(|version| version.starts_with("0.0.0-"));
-        format!("{} service restart", if preview { "opencode2" } else { "opencode" })
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::agent::discover;
-    use crate::agent::made::{Made, Process, opencode_preview};
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    const FILE: &str = "/home/u/.local/state/opencode/service.json";
-
-    fn line(pid: u32, version: &str, port: u16) -> String {
-        format!(r#"{{"id":"i","version":"{version}","url":"http://127.0.0.1:{port}","pid":{pid},"password":"canary"}}"#)
-    }
-
-    /// A preview service (pid 20, started 990 s ago) that listens on port 49374, and this text in its registration file.
-    fn machine(text: &str) -> Made {
-        let mut made = Made::new();
-        made.tcp(49374, 500);
-        made.tcp(49375, 501);
-        made.program("/opt/opencode2", &opencode_preview());
-        let argv: &[&str] = &["/opt/opencode2", "serve", "--service"];
-        let environ: &[&str] = &["HOME=/home/u"];
-        Process { comm: "opencode2", exe: "/opt/opencode2", argv, environ, fds: &["socket:[500]"], ..made.process(20, 1) }.write();
-        made.file(FILE, text.as_bytes());
-        std::fs::set_permissions(made.at(FILE), std::fs::Permissions::from_mode(0o600)).unwrap();
-        made
-    }
-
-    fn findings(made: &Made) -> Vec<(String, Outcome)> {
-        let host = made.host();
-        let processes = discover(&host).unwrap();
-        let all: Vec<Finding> = registrations(&host, &processes).iter().flat_map(|registration| registration.findings(&host)).collect();
-        let text = serde_json::to_string(&all).unwrap();
-        assert!(!text.contains("canary"), "{text}");
-        all.into_iter().map(|finding| (finding.id, finding.outcome)).collect()
-    }
-
-    fn confirmed(ids: &[&str]) -> Vec<(String, Outcome)> {
-        ids.iter().map(|id| ((*id).to_owned(), Outcome::Confirmed)).collect()
-    }
-
-    #[test]
-    fn a_registration_that_agrees_is_given_to_its_process() {
-        let made = machine(&line(20, "0.0.0-next-16350", 49374));
-        assert_eq!(findings(&made), []);
-        let processes = discover(&made.host()).unwrap();
-        let registration = processes[0].registration.as_ref().unwrap();
-        assert_eq!(
-            (&registration.pid, &registration.listener, registration.deleted_exe),
-            (&PidFact::Agent, &ListenerFact::Named, Some(false))
-        );
-    }
-
-    #[test]
-    fn every_disagreement_is_told() {
-        assert_eq!(findings(&machine(&line(77, "0.0.0-next-16350", 49376))), confirmed(&["registration.pid"]));
-        assert_eq!(
-            findings(&machine(&line(77, "0.0.0-next-16350", 49374))),
-            confirmed(&["registration.pid", "registration.listener"]),
-            "the one named is gone and somebody else answers"
-        );
-        assert_eq!(findings(&machine(&line(900, "0.0.0-next-16350", 49376))), confirmed(&["registration.pid", "registration.listener"]));
-        assert_eq!(findings(&machine(&line(20, "0.0.0-next-16351", 49374))), confirmed(&["registration.version"]));
-        assert_eq!(findings(&machine(&line(20, "0.0.0-next-16350", 49375))), confirmed(&["registration.listener"]));
-        assert_eq!(findings(&machine(&line(20, "0.0.0-next-16350", 49376))), confirmed(&["registration.listener"]));
-    }
-
-    #[test]
-    fn a_file_older_than_the_process_it_names_is_of_another_start() {
-        let made = machine(&line(20, "0.0.0-next-16350", 49374));
-        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_000);
-        std::fs::File::options().write(true).open(made.at(FILE)).unwrap().set_modified(long_ago).unwrap();
-        assert_eq!(findings(&made), confirmed(&["registration.pid"]));
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_used_gets_a_line_and_no_more() {
-        let half = line(20, "0.0.0-next-16350", 49374);
-        assert_eq!(findings(&machine(&half[..half.len() - 5])), confirmed(&["registration.unreadable"]));
-
-        let made = machine("");
-        std::fs::remove_file(made.at(FILE)).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, made.at(FILE), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-        assert_eq!(findings(&made), confirmed(&["registration.unreadable"]));
-
-        let made = machine(&half);
-        std::fs::rename(made.at(FILE), made.at("/home/u/elsewhere")).unwrap();
-        symlink("/home/u/elsewhere", made.at(FILE)).unwrap();
-        assert_eq!(findings(&made), confirmed(&["registration.unreadable"]));
-
-        let made = machine(&half);
-        std::fs::set_permissions(made.at(FILE), std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(findings(&made), confirmed(&["registration.exposed"]));
-    }
-
-    #[test]
-    fn what_another_user_wrote_says_nothing_of_a_daemon() {
-        let made = machine(&line(77, "0.0.0-next-16350", 49374));
-        // Only root can give a file away.
-        if rustix::fs::chown(made.at(FILE), Some(rustix::fs::Uid::from_raw(65_534)), None).is_ok() {
-            assert_eq!(findings(&made), confirmed(&["registration.unreadable"]));
-        }
-    }
-
-    #[test]
-    fn a_stale_file_is_found_without_any_daemon() {
-        let made = Made::new();
-        made.file(FILE, line(77, "2.0.24", 49374).as_bytes());
-        std::fs::set_permissions(made.at(FILE), std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(findings(&made), confirmed(&["registration.pid"]));
-        let host = made.host();
-        assert_eq!(registrations(&host, &[])[0].findings(&host)[0].fix, ["opencode service restart"]);
-    }
-}
+mod tests;

@@ -3,14 +3,27 @@
 use super::super::diff::{alive, style_of};
 use super::super::ps::age;
 use crate::diagnose::doctor::needs::{Need, Verdict};
-use crate::diagnose::doctor::{Daemon, Data};
+use crate::diagnose::doctor::{Daemon, Data, Point};
 use crate::report::{Page, Report, Style, Text};
 use crate::verdict::{Finding, Outcome, Severity, State};
 
 /// More evidence than this under one finding is shown with --verbose alone.
 const EVIDENCE: usize = 3;
 
-pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hidden: bool) -> Page {
+/// What the screen depends on beside the report.
+pub struct Around {
+    /// All evidence.
+    pub verbose: bool,
+    /// The machine is the one in the program.
+    pub demo: bool,
+    /// `/proc` hides processes.
+    pub hidden: bool,
+    /// What narrowed the question; see [`crate::diagnose::subject::Narrow::words`].
+    pub narrow: String,
+}
+
+pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
+    let &Around { verbose, demo, hidden, ref narrow } = around;
     let data = &report.data;
     let mut page = Page::new();
     if demo {
@@ -18,7 +31,8 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hi
         page.gap();
     }
     if data.daemons.is_empty() {
-        page.line(0, if hidden { "No agent daemon is to be seen from this account." } else { "No agent daemon runs here." });
+        let place = if hidden { "is to be seen from this account" } else { "runs here" };
+        page.hanging(0, 2, Text::plain(format!("No agent daemon{narrow} {place}.")));
         page.hanging(0, 2, Text::styled(Style::Dim, format!("Looked for {}.", data.looked_for.join(", "))));
     }
     let mut told = Vec::new();
@@ -41,11 +55,21 @@ pub fn page(report: &Report<Data>, terminal: &str, verbose: bool, demo: bool, hi
     let rest: Vec<&Finding> = report.findings.iter().filter(|finding| !told.contains(&finding.subject)).collect();
     if !data.terminal_variables.is_empty() && (data.daemons.is_empty() || verbose) {
         page.heading(upper(terminal));
-        for point in data.terminal_variables.iter().filter(|point| point.liveness.state != State::None) {
+        let (masked, shown): (Vec<&Point>, Vec<&Point>) =
+            data.terminal_variables.iter().filter(|point| point.liveness.state != State::None).partition(|point| {
+                point.value.masked.is_some() && data.terminal_variables.iter().filter(|other| other.is_like(point)).count() > 1
+            });
+        for point in shown {
             page.hanging(2, 4, Text::styled(Style::Strong, &point.name).then(Style::Plain, format!("={}", point.value.human())));
             if let Some(text) = alive(&point.liveness) {
                 page.hanging(4, 6, text);
             }
+        }
+        for (at, point) in masked.iter().enumerate().filter(|(at, point)| !masked[..*at].iter().any(|other| other.is_like(point))) {
+            let names: Vec<&str> = masked[at..].iter().filter(|other| other.is_like(point)).map(|other| other.name.as_str()).collect();
+            page.hanging(2, 4, Text::styled(Style::Strong, names.join(", ")));
+            let state = Text::styled(style_of(point.liveness.state), point.liveness.state.word());
+            page.hanging(4, 6, state.then(Style::Dim, format!(", each: {}", point.liveness.detail)));
         }
     }
     let mut subjects: Vec<&str> = rest.iter().map(|finding| finding.subject.as_str()).collect();
@@ -149,14 +173,12 @@ fn fixes(page: &mut Page, findings: &[&Finding]) {
             }
         }
     }
-    // The same command with values in front of it does more.
-    let all: Vec<String> = lines.iter().map(|line| format!(" {line}")).collect();
-    let lines: Vec<&String> = lines
-        .iter()
-        .zip(&all)
-        .filter(|(line, tail)| !lines.iter().any(|other| other != *line && other.ends_with(tail.as_str())))
-        .map(|(line, _)| *line)
-        .collect();
+    // The same command with values in front of it, in the same directory, does more.
+    let does_more = |other: &str, line: &str| {
+        let (dir, command) = line.split_once("&& ").unwrap_or(("", line));
+        other != line && other.starts_with(dir) && other.ends_with(&format!(" {command}"))
+    };
+    let lines: Vec<&String> = lines.iter().copied().filter(|line| !lines.iter().any(|other| does_more(other, line))).collect();
     if lines.is_empty() {
         return;
     }

@@ -22,6 +22,8 @@ use super::super::values::Name;
 pub struct Child {
     /// Process id.
     pub pid: Pid,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
     /// The kernel's name of it.
     pub comm: String,
     /// `tool` where the agent started it for a session; `other` where it did not: an MCP server, say.
@@ -137,7 +139,7 @@ pub fn children(host: &Host, redactor: &Redactor, daemon: &Subject, agents: &[Ag
             };
             findings.push(Finding::new(&SECRET_INHERITED, Outcome::Confirmed, &daemon.label, message).evidence([evidence]));
         }
-        children.push(Child { pid: child.pid, comm, role, secrets, unreadable });
+        children.push(Child { pid: child.pid, start_ticks: child.start_ticks, comm, role, secrets, unreadable });
     }
     (children, findings)
 }

@@ -19,9 +19,26 @@ fn with_terminal(made: &MadeUp) -> bool {
     made.is_ok()
 }
 
+/// What the process of these tests carries.
+const TTY: &str = "SSH_TTY=/dev/pts/3";
+
+#[test]
+fn a_terminal_that_was_never_the_process_s_own_is_neither_the_one_of_birth_nor_another() {
+    let made = login_a();
+    if !with_terminal(&made) {
+        return;
+    }
+    made.on_tty(51, "bash", 50, 110, "", PTS_3);
+    for environ in [&[A][..], &[A, "SSH_TTY=/dev/pts/4"]] {
+        let named = made.named(Kind::Tty, "/dev/pts/3", environ);
+        assert_eq!((state(&named), named.owner.map(|owner| owner.pid)), ((State::Alive, None), Some(51)));
+    }
+    assert_eq!(state(&made.named(Kind::Tty, "/dev/pts/3", &["GPG_TTY=/dev/pts/3"])), (State::Alive, Some(true)));
+}
+
 #[test]
 fn a_terminal_that_is_gone_is_dangling() {
-    assert_eq!(login_a().named(Kind::Tty, "/dev/pts/3", &[A]).liveness.state, State::Dangling);
+    assert_eq!(login_a().named(Kind::Tty, "/dev/pts/3", &[A, TTY]).liveness.state, State::Dangling);
 }
 
 #[test]
@@ -31,7 +48,7 @@ fn a_terminal_with_an_older_process_on_it_is_that_of_birth() {
         return;
     }
     made.on_tty(51, "bash", 50, 110, "", PTS_3);
-    assert_eq!(state(&made.named(Kind::Tty, "/dev/pts/3", &[A])), (State::Alive, Some(true)));
+    assert_eq!(state(&made.named(Kind::Tty, "/dev/pts/3", &[A, TTY])), (State::Alive, Some(true)));
 }
 
 #[test]
@@ -41,14 +58,14 @@ fn a_number_given_to_another_session_is_reused() {
         return;
     }
     made.on_tty(90, "zsh", 70, MINUTE_OLD + 3_000, "SSH_CONNECTION=127.0.0.4 1 127.0.0.1 22", PTS_3);
-    let named = made.named(Kind::Tty, "/dev/pts/3", &[A]);
+    let named = made.named(Kind::Tty, "/dev/pts/3", &[A, TTY]);
     assert_eq!(state(&named), (State::Reused, Some(false)), "younger than the process, and so is everything on it");
     assert_eq!(named.owner.unwrap().connection.as_deref(), Some("127.0.0.4 1 127.0.0.1 22"));
     made.hang_up(901);
-    assert_eq!(state(&made.named(Kind::Tty, "/dev/pts/3", &[A])), (State::Reused, Some(false)));
+    assert_eq!(state(&made.named(Kind::Tty, "/dev/pts/3", &[A, TTY])), (State::Reused, Some(false)));
     std::fs::remove_dir_all(made.path("proc/90")).unwrap();
     made.connected("127.0.0.2:50001", 901);
-    assert_eq!(made.named(Kind::Tty, "/dev/pts/3", &[A]).liveness.state, State::Unknown, "its age alone proves nothing");
+    assert_eq!(made.named(Kind::Tty, "/dev/pts/3", &[A, TTY]).liveness.state, State::Unknown, "its age alone proves nothing");
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Whether a daemon's user could use what a value of the terminal names. A value is offered only then: the cookie of
+//! root's login and root's agent are of no use to another account.
+
+use crate::host::{Host, PathFact};
+use crate::origin::{Carrier, bus, wayland, xauthority};
+use crate::verdict::registry::Topic;
+
+use super::super::subject::Subject;
+
+/// What of a file has to be allowed.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// To read it.
+    Read,
+    /// To connect to it.
+    Connect,
+    /// To connect to it as its owner: ssh-agent and D-Bus ask who calls.
+    ConnectAsOwner,
+    /// To own it.
+    Own,
+}
+
+/// Why the daemon's user could not use the terminal's value; none where that user could.
+pub fn barred(terminal: &Subject, carrier: &Carrier<'_>, daemon: &Subject, topic: Topic, value: &[u8]) -> Option<String> {
+    let user = daemon.stat.as_ref()?.euid;
+    if user == 0 || terminal.stat.as_ref().is_some_and(|stat| stat.euid == user) {
+        return None;
+    }
+    let (path, wanted) = match topic {
+        Topic::Display => match xauthority::file_of(carrier) {
+            Some(path) => (path, Wanted::Read),
+            None => return Some("there is no file with its cookie".to_owned()),
+        },
+        Topic::Wayland => (wayland::path_of(value, carrier.environ.bytes("XDG_RUNTIME_DIR"))?, Wanted::Connect),
+        Topic::SshAgent => (value.to_vec(), Wanted::ConnectAsOwner),
+        Topic::Bus => {
+            let path = bus::Address::parse_all(value).iter().find_map(|address| address.get("path").map(<[u8]>::to_vec))?;
+            (path, Wanted::ConnectAsOwner)
+        }
+        Topic::RuntimeDir => (value.to_vec(), Wanted::Own),
+        Topic::XAuthority => (value.to_vec(), Wanted::Read),
+        _ => (value.to_vec(), Wanted::Connect),
+    };
+    if !path.starts_with(b"/") {
+        return None;
+    }
+    let host = carrier.host;
+    // Every directory on the way has to let the user through.
+    for (at, _) in path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
+        if let Some(why) = refused(host, carrier, &path[..at], user, |fact| may(fact, user, 0o1)) {
+            return Some(why);
+        }
+    }
+    refused(host, carrier, &path, user, |fact| match wanted {
+        Wanted::Read => may(fact, user, 0o4),
+        Wanted::Connect => may(fact, user, 0o2),
+        Wanted::ConnectAsOwner => fact.uid == user && may(fact, user, 0o2),
+        Wanted::Own => fact.uid == user,
+    })
+}
+
+fn refused(host: &Host, carrier: &Carrier<'_>, path: &[u8], user: u32, allowed: impl Fn(&PathFact) -> bool) -> Option<String> {
+    let shown = String::from_utf8_lossy(path);
+    match host.path(carrier.view, path) {
+        Ok(fact) if allowed(&fact) => None,
+        Ok(fact) => {
+            let owner = |uid: u32| host.user_name(uid).unwrap_or_else(|| format!("uid {uid}"));
+            Some(format!("{} may not use {shown}: it is {}'s, mode {:04o}", owner(user), owner(fact.uid), fact.mode))
+        }
+        Err(reason) => Some(format!("{shown}: {reason}")),
+    }
+}
+
+/// By the owner's bits or those of everybody: whom a group admits is not looked up, and a value that may be of no
+/// use is not offered.
+fn may(fact: &PathFact, user: u32, bit: u32) -> bool {
+    let bits = if fact.uid == user { fact.mode >> 6 } else { fact.mode };
+    bits & bit != 0
+}

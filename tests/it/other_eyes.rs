@@ -1,0 +1,125 @@
+//! What another account, another namespace and a program that changes the user make of the same question.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::bad_input::{NOBODY, as_nobody, envelope, own_root, public, text};
+use crate::puppet::Puppet;
+use crate::run::{Sleeper, ran, run, write};
+use crate::world::need::tool;
+
+#[test]
+fn a_zombie_and_a_thread_of_the_kernel_are_told_to_every_account() {
+    need!(own_root());
+    need!(tool("setpriv", "util-linux"));
+    let (_dir, program) = public();
+    let parent = Puppet::new(&[b"puppet"], &[b"PUPPET=zombie", b"DISPLAY=:7"]);
+    let mut dead = vec![(parent.said.clone(), "a zombie has no environment")];
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm.trim() == "kthreadd") {
+        dead.push(("2".to_owned(), "a thread of the kernel has no environment"));
+    }
+    for (pid, words) in dead {
+        let roots = envelope(&run(&["show", &pid, "--json"]));
+        let show = as_nobody("", &program, &["show", &pid, "--json"]);
+        let document = envelope(&show);
+        assert_eq!((show.code, &document["status"]), (0, &json!("ok")), "{document:#}");
+        assert_eq!(document["data"]["process"].get("unreadable"), None);
+        assert!(text(&document["notes"]).contains(words), "{:#}", document["notes"]);
+        assert_eq!(document["notes"], roots["notes"]);
+        let all = as_nobody("", &program, &["ps", "--all", "--json", "--pid", &pid]);
+        assert_eq!(envelope(&all)["data"]["processes"][0].get("unreadable"), None, "{}", all.stdout);
+    }
+}
+
+/// What `self` is where another account asks: by whom it was made to, and what it has to work with.
+#[test]
+fn self_is_the_terminal_and_not_the_program_that_changed_the_user() {
+    need!(own_root());
+    let (_dir, program) = public();
+    let nobody = NOBODY.to_string();
+    let ordinary = need!(crate::world::accounts::ordinary());
+    let quoted = format!("{} show self --json", program.display());
+    let ask = |command: &mut Command| {
+        let command = command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/nonexistent").env("LC_ASKED", "yes");
+        let ran = ran(command.stdin(Stdio::null()));
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        let document = envelope(&ran);
+        let asked = document["data"]["environment"].as_array().unwrap().iter().any(|row| row["name"] == "LC_ASKED");
+        (document["data"]["process"]["pid"].as_u64().unwrap(), asked, document["notes"][0].as_str().unwrap().to_owned())
+    };
+    let own = u64::from(std::process::id());
+    let arguments = ["show", "self", "--json"];
+    let (pid, asked, note) =
+        ask(Command::new("setpriv").args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]).arg(&program).args(arguments));
+    assert_eq!((pid, asked), (own, true), "setpriv becomes the tool: {note}");
+    let (pid, asked, note) = ask(Command::new("runuser").args(["-u", &ordinary.name, "--"]).arg(&program).args(arguments));
+    assert_eq!((pid, asked), (own, true), "{note}");
+    assert!(note.contains("what the tool was given through runuser"), "{note}");
+    let (pid, asked, note) = ask(Command::new("su").args(["-", &ordinary.name, "-c", &quoted]));
+    assert_eq!((pid, asked), (own, false), "a login has an environment of its own: {note}");
+    assert!(note.contains("may not be read from this account; what the tool was given through su"), "{note}");
+    let (pid, asked, note) = ask(Command::new("su").args(["root", "-c", &format!("{quoted}; true")]));
+    assert_eq!(pid, own, "the shell in between is no terminal: {note}");
+    assert!(!asked && note.contains("as it was started; su gave the tool another"), "the test's own block, which has no LC_ASKED: {note}");
+    let (pid, asked, note) = ask(Command::new("sh").args(["-c", &format!("{quoted}; true")]));
+    assert!(pid != own && asked && note.contains("no tty"), "a script without a tty is what started it: {note}");
+}
+
+#[test]
+fn a_display_with_the_hosts_own_name_leads_where_the_process_s_etc_hosts_says() {
+    need!(own_root());
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = write(dir.path(), "hosts", format!("127.0.0.1 localhost {hostname}\n").as_bytes());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().max(6_100);
+    let Ok(listener) = std::net::TcpListener::bind(("127.0.0.1", free)) else { skip!("the port was taken") };
+    let display = format!("{hostname}:{}", free - 6_000);
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &format!("mount --bind {} /etc/hosts && exec sleep 600", hosts.display())]).env_clear();
+    let inside = Sleeper(command.env("PATH", "/usr/bin:/bin").env("DISPLAY", &display).stdin(Stdio::null()).spawn().unwrap());
+    let comm = format!("/proc/{}/comm", inside.pid());
+    let mounted = (0..400).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        std::fs::read_to_string(&comm).is_ok_and(|comm| comm.trim() == "sleep")
+    });
+    if !mounted {
+        skip!("namespaces cannot be made here");
+    }
+    let state = || envelope(&run(&["owner", "DISPLAY", &inside.pid(), "--json"]))["data"]["liveness"]["state"].clone();
+    assert_eq!(state(), "alive", "{display}");
+    let snapshot = dir.path().join("snapshot");
+    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &inside.pid()]).code, 0);
+    let captured = run(&["owner", "DISPLAY", &inside.pid(), "--json", "--from", snapshot.to_str().unwrap()]);
+    assert_eq!(envelope(&captured)["data"]["liveness"]["state"], "alive");
+    drop(listener);
+    assert_eq!(state(), "refused", "{display}");
+}
+
+#[test]
+fn a_pid_of_another_pid_namespace_is_nobody_here() {
+    need!(own_root());
+    let own = Sleeper::start(&[]);
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "sleep", "600"]).env_clear();
+    command.env("PATH", "/usr/bin:/bin").env("SSH_AGENT_PID", own.pid()).stdin(Stdio::null());
+    let outside = Sleeper(command.spawn().unwrap());
+    let children = format!("/proc/{0}/task/{0}/children", outside.pid());
+    let inside = (0..400).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        let child = std::fs::read_to_string(&children).ok()?.trim().to_owned();
+        std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == "sleep").then_some(child)
+    });
+    let Some(inside) = inside else { skip!("pid namespaces cannot be made here") };
+    let state = |pid: &str| envelope(&run(&["owner", "SSH_AGENT_PID", pid, "--json"]))["data"]["liveness"].clone();
+    // It shares our files: only the link of its pid namespace tells.
+    assert_eq!(state(&inside)["state"], "unknown", "{:#}", state(&inside));
+    assert!(text(&state(&inside)).contains("another namespace"));
+    assert_eq!(state(&outside.pid())["state"], "alive", "{:#}", state(&outside.pid()));
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = dir.path().join("snapshot");
+    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &inside]).code, 0);
+    let captured = envelope(&run(&["owner", "SSH_AGENT_PID", &inside, "--json", "--from", snapshot.to_str().unwrap()]));
+    assert_eq!(captured["data"]["liveness"], state(&inside));
+}
