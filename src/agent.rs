@@ -10,6 +10,7 @@
 //! | `recognise` | one process: is it an agent's, and in which mode |
 //! | `relate` | tool children and helpers, by the parent chain |
 //! | `discover` | the whole machine |
+//! | `stores`, `plugins` | where their databases are, and which plugins are configured |
 //! | `opencode`, `zeroclaw` | the two agents that are known from inside |
 //! | `handed_on` | which of a daemon's variables its tools get |
 //! | `fix`, `relaunch`, `multiplexer` | the lines that repair an environment |
@@ -31,9 +32,11 @@ mod handed_on;
 mod made;
 mod multiplexer;
 pub mod opencode;
+pub mod plugins;
 mod recognise;
 mod relate;
 mod relaunch;
+pub mod stores;
 pub mod zeroclaw;
 
 pub use catalog::{Catalog, CatalogError};

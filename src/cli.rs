@@ -5,6 +5,7 @@
 
 mod binary;
 mod completions;
+mod db;
 mod diff;
 mod doctor;
 mod help;
@@ -55,6 +56,7 @@ enum Command {
     Verify(verify::Args),
     #[command(subcommand)]
     Binary(binary::Binary),
+    Db(db::Args),
     Snapshot(snapshot::Args),
     Man(man::Args),
     Completions(completions::Args),
@@ -213,6 +215,7 @@ fn dispatch() -> Exit {
         Command::Probe(args) => probe::run(args, &global),
         Command::Verify(args) => verify::run(args, &global),
         Command::Binary(which) => binary::run(which, &global),
+        Command::Db(args) => db::run(args, &global),
         Command::Snapshot(args) => snapshot::run(args, &global),
         Command::Man(args) => man::run(&args, &global),
         Command::Completions(args) => completions::run(&args, &global),

@@ -3,6 +3,7 @@
 pub mod binaries;
 pub mod capture;
 pub mod contrast;
+pub mod db;
 pub mod doctor;
 pub mod ownership;
 pub mod portrait;

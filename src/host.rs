@@ -22,6 +22,7 @@ pub mod listen;
 pub mod machine;
 pub mod process;
 pub mod programs;
+pub mod quiet;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;
@@ -151,6 +152,14 @@ impl Host {
         match &self.source {
             Source::Recording { recorder, .. } => Some(recorder),
             _ => None,
+        }
+    }
+
+    /// Where a snapshot has a file that it keeps as it is; checked against its manifest.
+    pub fn attached(&self, name: &str) -> Fact<PathBuf> {
+        match &self.source {
+            Source::Captured(captured) => captured.attached(name),
+            _ => Err(Unknown::NotCaptured),
         }
     }
 

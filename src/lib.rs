@@ -9,6 +9,7 @@
 //! | [`agent`] | what each host is and does with environments |
 //! | [`env`](mod@env) | what variables mean |
 //! | [`origin`] | whose it is: display, wayland, ssh, agent socket, tmux, bus, login, unit, container |
+//! | [`store`] | the hosts' SQLite stores, read without a trace |
 //! | [`binary`] | what a program file really contains |
 //! | [`report`] | the envelope and its faces |
 //! | [`verdict`] | outcomes, findings, evidence, liveness, and the registry of finding ids |
@@ -27,4 +28,5 @@ pub mod origin;
 pub mod probe;
 pub mod redact;
 pub mod report;
+pub mod store;
 pub mod verdict;

@@ -20,6 +20,7 @@ impl Row {
     }
 
     /// The same command on a larger machine: the ratio of times a process is judged.
+    #[allow(dead_code, reason = "the two benches share this file")]
     pub fn growth(what: &str, many: (Duration, usize), few: (Duration, usize), at_most: f64) -> Row {
         let each = |(took, processes): (Duration, usize)| took.as_secs_f64() / processes as f64;
         let ratio = each(many) / each(few);
@@ -33,6 +34,13 @@ impl Row {
             format!("≤ {at_most:.2}"),
         ];
         Row { cells, met: ratio <= at_most }
+    }
+
+    /// A time by itself.
+    #[allow(dead_code, reason = "the two benches share this file")]
+    pub fn wall(what: String, took: Duration, at_most_ms: f64) -> Row {
+        let met = took.as_secs_f64() * 1000.0 <= at_most_ms;
+        Row { cells: [what, ms(took), "wall time".to_owned(), String::new(), String::new(), format!("≤ {at_most_ms:.0} ms")], met }
     }
 
     /// A size, or why it could not be measured, which counts as missed.

@@ -16,6 +16,8 @@ pub struct Targets {
     probe: toml::Table,
     #[allow(dead_code)]
     binary: toml::Table,
+    #[allow(dead_code)]
+    store: toml::Table,
 }
 
 #[derive(Deserialize)]

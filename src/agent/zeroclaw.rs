@@ -47,6 +47,11 @@ pub(super) fn role(mode: Mode, listens: bool) -> Role {
     if listens || matches!(mode, Mode::Service | Mode::Serve) { Role::Daemon } else { Role::Client }
 }
 
+/// Where a daemon's config is; none where that cannot be found out.
+pub(super) fn config_path(host: &Host, process: &AgentProcess) -> Option<Raw> {
+    policy::config_dir(host, process).map(|dir| dir.path).filter(|path| path.as_bytes().starts_with(b"/"))
+}
+
 impl Agent for ZeroClaw {
     fn id(&self) -> &'static str {
         ID

@@ -70,6 +70,7 @@ fn below(command: &clap::Command, above: &[&str], pages: &mut Vec<(String, Vec<u
             terms(&mut more, "RECIPES", recipe::built_in().iter().map(|recipe| (recipe.id.clone(), recipe.text.as_str())));
             terms(&mut more, "KEYS OF A RECIPE", recipe::KEYS.iter().map(|(key, text)| ((*key).to_owned(), *text)));
         }
+        "db" => terms(&mut more, "WAYS OF READING", WAYS.iter().map(|(name, text)| ((*name).to_owned(), *text))),
         _ => {}
     }
     Man::new(page).title(name.to_uppercase()).section("1").manual("whoseenv").source(source()).render(&mut text)?;
@@ -92,6 +93,34 @@ fn claims(roff: &mut Roff, claims: &[&Claim]) {
         .collect();
     terms(roff, "CLAIMS", texts.iter().map(|(id, text)| (id.clone(), text.as_str())));
 }
+
+/// How a store is read, by what lies beside it; for each way, which bytes it may touch and why.
+const WAYS: [(&str, &str); 6] = [
+    (
+        "shared (-wal and -shm are there)",
+        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read to the end before they are printed, so that a slow reader of our output keeps no checkpoint of the host's waiting.",
+    ),
+    (
+        "private_copy (-wal holds frames, and there is no -shm)",
+        "A host was killed, or holds the store exclusively. Any connection would have to make a -shm, and a writable one would move the WAL into the database and remove it. So the database and then -wal are copied into a private directory, and the copy is read. The copy counts only if the WAL's salts are the same before and after, for then every page that a checkpoint wrote meanwhile is in the copied WAL too. It touches bytes below $XDG_CACHE_HOME/whoseenv/copies alone, which are gone when the command ends, or at the next start after a kill.",
+    ),
+    (
+        "private_copy (a -journal holds an unfinished transaction)",
+        "The database holds rows that were never committed, and an immutable connection would show them. Both files are copied as above, if neither changes meanwhile, and the transaction is undone in the copy. A journal that names other databases is not undone: that would touch them.",
+    ),
+    (
+        "immutable (nothing is beside it, or nothing that counts)",
+        "SQLite with mode=ro&immutable=1: no lock, no -wal, no -shm. mode=ro alone would make both files and leave them behind. It touches no byte. Since SQLite then believes that nothing changes, the files are looked at again afterwards: if they changed, the question is put again, and after some times the answer is undetermined (5).",
+    ),
+    (
+        "db audit",
+        "Where -wal holds frames, always from a private copy: the database is judged once alone and once with its WAL, and neither judgement may touch the host's files.",
+    ),
+    (
+        "Never",
+        "A store is not written to, checkpointed, vacuumed, recovered or locked against its host; views, triggers, virtual tables and functions of its schema are not run; columns that hold secrets are not read. Only regular files are opened. Access times may change, as they do for any reader who does not own the file.",
+    ),
+];
 
 fn source() -> String {
     format!("whoseenv {}", env!("CARGO_PKG_VERSION"))

@@ -29,6 +29,13 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("binary-ops", of::<diagnose::binaries::operations::Data>),
     ("binary-identify", of::<diagnose::binaries::identity::Data>),
     ("binary-diff", of::<diagnose::binaries::comparison::Data>),
+    ("db-info", of::<diagnose::db::info::Data>),
+    ("db-sessions", of::<diagnose::db::rows::Sessions>),
+    ("db-inbox", of::<diagnose::db::rows::Inbox>),
+    ("db-kv", of::<diagnose::db::rows::Kv>),
+    ("db-events", of::<diagnose::db::look::Events>),
+    ("db-schema", of::<diagnose::db::look::Made>),
+    ("db-audit", of::<diagnose::db::audit::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
 
@@ -46,6 +53,13 @@ pub const ROWS: &[(&str, Option<&str>, &str)] = &[
     ("binary-ops", <diagnose::binaries::operations::Data as Rows>::FIELD, "an operation"),
     ("binary-identify", <diagnose::binaries::identity::Data as Rows>::FIELD, "a feature"),
     ("binary-diff", <diagnose::binaries::comparison::Data as Rows>::FIELD, "the answer"),
+    ("db-info", <diagnose::db::info::Data as Rows>::FIELD, "a store"),
+    ("db-sessions", <diagnose::db::rows::Sessions as Rows>::FIELD, "a session"),
+    ("db-inbox", <diagnose::db::rows::Inbox as Rows>::FIELD, "a row of the queue"),
+    ("db-kv", <diagnose::db::rows::Kv as Rows>::FIELD, "a row of the table"),
+    ("db-events", <diagnose::db::look::Events as Rows>::FIELD, "the answer"),
+    ("db-schema", <diagnose::db::look::Made as Rows>::FIELD, "the answer"),
+    ("db-audit", <diagnose::db::audit::Data as Rows>::FIELD, "the answer"),
     ("snapshot", <diagnose::capture::Data as Rows>::FIELD, "the answer"),
 ];
 

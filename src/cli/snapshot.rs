@@ -21,6 +21,9 @@ pub struct Args {
     /// Only this process, its parents and what its values name; may be repeated
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
+    /// A copy of every agent's database too, for db; columns of credentials are blanked, what was said in sessions is not
+    #[arg(long, conflicts_with = "anonymize")]
+    with_stores: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Exit {
@@ -28,7 +31,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(start) => start,
         Err(exit) => return exit,
     };
-    let query = capture::Query { pids: args.pid, connect: start.connect, anonymize: global.anonymize };
+    let query = capture::Query { pids: args.pid, connect: start.connect, anonymize: global.anonymize, stores: args.with_stores };
     match capture::capture(&start.host, &start.redactor, &args.dir, &query) {
         Ok(report) => start.answer(report, page),
         Err(problem) => start.problem("snapshot", &problem),

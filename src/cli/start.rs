@@ -78,18 +78,12 @@ impl Start {
     }
 
     /// Prints a report: ignored findings left out, what is wrong with the snapshot itself added.
-    pub fn print<T: serde::Serialize>(&self, mut report: Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
-        self.finish(&mut report);
-        self.printer.report(self.host.machine(), &report, page)
-    }
-
-    /// The same for an answer that ndjson prints row by row.
     pub fn answer<T: Rows>(&self, mut report: Report<T>, page: impl FnOnce(&Report<T>) -> Page) -> Exit {
         self.finish(&mut report);
         self.printer.answer(self.host.machine(), report, page)
     }
 
-    /// What [`Start::print`] does before it prints.
+    /// What [`Start::answer`] does before it prints.
     pub fn finish<T>(&self, report: &mut Report<T>) {
         snapshot_faults(&self.host, report);
         report.findings.retain(|finding| !self.ignore.contains(&finding.id));

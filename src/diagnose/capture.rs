@@ -14,7 +14,7 @@ use crate::redact::Redactor;
 use crate::report::{Exit, Problem, Report, Rows};
 
 use super::subject::{Narrow, Subject, resolve};
-use super::{doctor, portrait, pseudonyms, roster};
+use super::{db, doctor, portrait, pseudonyms, roster};
 
 /// The answer of `snapshot`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -51,6 +51,8 @@ pub struct Query {
     pub connect: bool,
     /// Replace addresses, users and hosts.
     pub anonymize: bool,
+    /// Copy every agent's database too.
+    pub stores: bool,
 }
 
 /// Asks everything on a recording host, and writes the answers into `dir`.
@@ -93,6 +95,9 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
             let _ = resolve(host, &reference, &Narrow::default());
         }
     }
+    let mut notes = terminal.notes.clone();
+    // The copies lie in private until the snapshot is written.
+    let copies = if query.stores { db::keep::keep(host, &agents, &mut notes, false)? } else { Vec::new() };
     // What is learned of other processes than those asked for is not kept.
     let rewrite = query.anonymize.then(|| pseudonyms::rewriter(host));
     if !query.pids.is_empty() {
@@ -104,6 +109,7 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
         }
     });
     let written = written.map_err(|error| failed(format!("{}: {error}", dir.display())))?;
+    drop(copies);
     let data = Data {
         dir: dir.display().to_string(),
         processes: written.processes,
@@ -113,7 +119,7 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
         anonymized: query.anonymize,
     };
     let mut report = Report::new("snapshot", data);
-    report.notes = terminal.notes.clone();
+    report.notes = notes;
     Ok(report)
 }
 

@@ -11,6 +11,7 @@
 //! hosts/…                  addresses that /etc/hosts gives the host names of values
 //! connect.json             what a thing answered that was opened (--connect)
 //! commands.json            what tmux, systemctl or a login shell printed, where one was named
+//! stores.json, stores/…     the agents' databases, copied whole (--with-stores)
 //! users.json, pids.json, outlives.json, proc.json   login names, how pids map, what outlives an ssh connection, what /proc hides
 //! ```
 //!
@@ -18,8 +19,8 @@
 //! 0700, its files 0600. Digests are per fact, so that one changed fact leaves the others usable.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -55,11 +56,12 @@ type File = Map<String, Json>;
 pub struct Recorder {
     mask: Box<dyn Mask>,
     files: Mutex<BTreeMap<String, File>>,
+    attached: Mutex<BTreeMap<String, PathBuf>>,
 }
 
 impl Recorder {
     pub(super) fn new(mask: Box<dyn Mask>) -> Recorder {
-        Recorder { mask, files: Mutex::default() }
+        Recorder { mask, files: Mutex::default(), attached: Mutex::default() }
     }
 
     pub(super) fn mask(&self) -> &dyn Mask {
@@ -81,6 +83,11 @@ impl Recorder {
         facts.insert(key.to_owned(), kept);
     }
 
+    /// A file that the snapshot holds as it is, under this name; it is copied when the snapshot is written.
+    pub fn attach(&self, name: &str, file: PathBuf) {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), file);
+    }
+
     /// Drops the processes of which nothing but the list of all processes spoke: those not in `wanted` whose
     /// environment nobody read and for whose open files nobody asked. That a bystander's environment was refused tells nothing; that
     /// the open files of one were is why an owner is not known.
@@ -98,7 +105,8 @@ impl Recorder {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
         files.insert("machine.json".to_owned(), File::from_iter([("machine".to_owned(), json!({ "value": machine }))]));
         make_dir(dir)?;
-        let written = write_files(dir, files, rewrite);
+        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let written = write_files(dir, files, &attached, rewrite);
         if written.is_err() {
             // Half a snapshot would read as a machine on which little runs.
             let _ = std::fs::remove_dir_all(dir);
@@ -123,6 +131,9 @@ struct Manifest {
     schema: String,
     tool: String,
     files: BTreeMap<String, Listed>,
+    /// SHA-256 of files that are kept as they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    attached: BTreeMap<String, String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -141,8 +152,18 @@ fn make_dir(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).create(dir)
 }
 
-fn write_files(dir: &Path, files: BTreeMap<String, File>, rewrite: impl Fn(&mut Json)) -> std::io::Result<Written> {
-    let mut manifest = Manifest { schema: SCHEMA.to_owned(), tool: env!("CARGO_PKG_VERSION").to_owned(), files: BTreeMap::new() };
+fn write_files(
+    dir: &Path,
+    files: BTreeMap<String, File>,
+    attached: &BTreeMap<String, PathBuf>,
+    rewrite: impl Fn(&mut Json),
+) -> std::io::Result<Written> {
+    let mut manifest = Manifest {
+        schema: SCHEMA.to_owned(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        files: BTreeMap::new(),
+        attached: BTreeMap::new(),
+    };
     let mut made = std::collections::HashSet::new();
     let mut written = Written { files: 1, facts: 0, processes: 0 };
     for (name, facts) in files {
@@ -163,6 +184,18 @@ fn write_files(dir: &Path, files: BTreeMap<String, File>, rewrite: impl Fn(&mut 
         written.processes += usize::from(name.starts_with("processes/"));
         manifest.files.insert(name, Listed { sha256: digest(&text), facts: digests });
     }
+    for (name, source) in attached {
+        if let Some((folder, _)) = name.split_once('/')
+            && made.insert(folder.to_owned())
+        {
+            make_dir(&dir.join(folder))?;
+        }
+        let path = dir.join(name);
+        write_file(&path, b"")?;
+        std::io::copy(&mut std::fs::File::open(source)?, &mut std::fs::OpenOptions::new().write(true).open(&path)?)?;
+        manifest.attached.insert(name.clone(), file_digest(std::fs::File::open(&path)?)?);
+        written.files += 1;
+    }
     write_file(&dir.join("manifest.json"), &serde_json::to_vec_pretty(&manifest)?)?;
     Ok(written)
 }
@@ -174,9 +207,25 @@ fn write_file(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.write_all(text)
 }
 
+fn file_digest(mut file: std::fs::File) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            read => hasher.update(&piece[..read]),
+        }
+    }
+}
+
 fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
@@ -322,6 +371,22 @@ impl Captured {
         serde_json::from_slice(&text).map_err(|error| Unknown::Malformed(error.to_string()))
     }
 
+    /// The path of a file that is kept as it is, whole and unchanged: it has to be opened by path.
+    pub(super) fn attached(&self, name: &str) -> Fact<PathBuf> {
+        use std::os::unix::ffi::OsStringExt;
+        let expected = self.manifest.attached.get(name).ok_or(Unknown::NotCaptured)?;
+        let Store::Dir(dir) = &self.store else { return Err(Unknown::NotCaptured) };
+        let found = self.store.open(dir, name).and_then(|file| Ok(file_digest(file.into())?));
+        match found {
+            Ok(digest) if digest == *expected => {}
+            Ok(_) => return Err(self.fault(name, None, Unknown::Altered)),
+            Err(Unknown::Absent) => return Err(self.fault(name, None, Unknown::NotCaptured)),
+            Err(unknown) => return Err(self.fault(name, None, unknown)),
+        }
+        let place = rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new())?;
+        Ok(PathBuf::from(std::ffi::OsString::from_vec(place.into_bytes())).join(name))
+    }
+
     fn fault(&self, file: &str, key: Option<&str>, reason: Unknown) -> Unknown {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults.insert((file.to_owned(), key.map(str::to_owned)), reason.clone());
@@ -353,19 +418,8 @@ impl Store {
         match self {
             Store::Embedded(files) => files.iter().find(|(file, _)| *file == name).map(|(_, bytes)| bytes.to_vec()).ok_or(Unknown::Absent),
             Store::Dir(dir) => {
-                // A manifest is foreign input: no name in it may lead out of the directory.
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-                let file = rustix::fs::openat2(dir.as_fd(), name, flags, Mode::empty(), resolve).map_err(|errno| match errno {
-                    rustix::io::Errno::LOOP | rustix::io::Errno::XDEV => {
-                        Unknown::Malformed("it leads out of the snapshot directory".to_owned())
-                    }
-                    other => other.into(),
-                })?;
+                let file = self.open(dir, name)?;
                 let stat = rustix::fs::fstat(&file)?;
-                if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
-                    return Err(Unknown::Malformed("it is not a regular file".to_owned()));
-                }
                 if stat.st_size as u64 > FILE_LIMIT as u64 {
                     return Err(Unknown::Malformed(format!("it has {} bytes; no snapshot has such a file", stat.st_size)));
                 }
@@ -375,6 +429,21 @@ impl Store {
                 Ok(bytes)
             }
         }
+    }
+
+    fn open(&self, dir: &OwnedFd, name: &str) -> Fact<OwnedFd> {
+        // A manifest is foreign input: no name in it may lead out of the directory.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let file = rustix::fs::openat2(dir.as_fd(), name, flags, Mode::empty(), resolve).map_err(|errno| match errno {
+            rustix::io::Errno::LOOP | rustix::io::Errno::XDEV => Unknown::Malformed("it leads out of the snapshot directory".to_owned()),
+            other => other.into(),
+        })?;
+        let stat = rustix::fs::fstat(&file)?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+            return Err(Unknown::Malformed("it is not a regular file".to_owned()));
+        }
+        Ok(file)
     }
 }
 

@@ -144,6 +144,13 @@ impl Exit {
                 (Exit::NotPermitted, "one of them may not be read from this account"),
                 (Exit::Undetermined, "a file changed while it was read, or --from: a snapshot holds no programs"),
             ],
+            "db" | "db-info" | "db-sessions" | "db-inbox" | "db-kv" | "db-events" | "db-schema" | "db-audit" => &[
+                (Exit::Ok, "the answer is printed, and nothing is wrong at or above --fail-on"),
+                (Exit::Findings, "something is wrong with the store (info, audit)"),
+                (Exit::NotFound, "there is no such store, session, key or table"),
+                (Exit::NotPermitted, "the store may not be read from this account"),
+                (Exit::Undetermined, "it is damaged, no database, or changed while it was read"),
+            ],
             "snapshot" => &[(Exit::Ok, "the snapshot is written"), (Exit::NotFound, "--pid names a process that is not there")],
             _ => &[(Exit::Ok, "it is written")],
         }

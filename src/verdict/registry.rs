@@ -184,6 +184,50 @@ registry! {
         LINGER_OFF = "login.linger_off", Warning, "The daemon runs in the user manager and lingering is off: it ends with the last login.";
         /// The pane is older than the session layer.
         TMUX_PANE_STALE = "multiplexer.pane_stale", Warning, "The tmux client attached now comes from another login than this pane was born in: the pane's shell still has the old values.";
+        /// The store's generation is later than its daemon's.
+        STORE_NEWER_THAN_DAEMON = "store.newer_than_daemon", Warning, "The store was made by a later line of the host than the daemon that holds it.";
+        /// The store does not fit together.
+        STORE_DAMAGED = "store.damaged", Error, "SQLite's own check says that the store, with its WAL, does not fit together.";
+        /// The base alone does not fit together.
+        STORE_BASE_DAMAGED = "store.base_damaged", Warning, "The database file alone does not fit together; with its -wal it does: who copies or moves it without the -wal loses it.";
+        /// Shared memory over a network.
+        STORE_ON_NETWORK = "store.on_network", Warning, "The store is in WAL mode on a network or user-space file system, where WAL does not hold.";
+        /// Checkpoints do not come to their end.
+        STORE_WAL_LARGE = "store.wal_large", Warning, "The WAL has grown over 64 MiB: somebody reads for long, or the host makes no checkpoint.";
+        /// A transaction was never finished.
+        STORE_HOT_JOURNAL = "store.hot_journal", Info, "A rollback journal holds a transaction that was never finished; the next host to open the store undoes it.";
+        /// Not in WAL mode.
+        STORE_ROLLBACK_JOURNAL = "store.rollback_journal", Info, "An OpenCode store that is not in WAL mode.";
+        /// Migrations of old versions alone.
+        STORE_LEGACY_JOURNAL = "store.legacy_journal", Info, "The store's migrations are in the journal of old versions of OpenCode 1.x alone.";
+        /// A plugin is gone, its rows are not.
+        STORE_KV_LEFT_OVER = "store.kv_left_over", Warning, "Rows in plugin storage belong to a plugin that is configured nowhere.";
+        /// Keys without a scope of their own.
+        STORE_KV_UNSCOPED = "store.kv_unscoped", Info, "Keys in plugin storage name no session and no path: two windows overwrite each other.";
+        /// A value is large.
+        STORE_VALUE_LARGE = "store.value_large", Warning, "A value in plugin storage has more than 1 MiB: the host has no quota, and reads and writes it whole.";
+        /// Rows wait and nobody works.
+        STORE_INBOX_STUCK = "store.inbox_stuck", Warning, "Rows wait in the queue of a session in which no turn runs: they are taken at its next wake, whenever that is.";
+        /// One payload, twice.
+        STORE_INBOX_DUPLICATE = "store.inbox_duplicate", Warning, "The same payload waits more than once for the same session.";
+        /// A child without its parent.
+        STORE_SESSION_ORPHAN = "store.session_orphan", Info, "Sessions are children of a session that is gone: nobody takes their result.";
+        /// A parent id that names nothing.
+        STORE_SESSION_DANGLING_PARENT = "store.session_dangling_parent", Warning, "A parent id names a session that is not there.";
+        /// A turn that nobody runs.
+        STORE_SESSION_SUSPENDED = "store.session_suspended", Warning, "A session is in the middle of a turn, and no daemon holds the store: the turn was cut off.";
+        /// A directory is gone.
+        STORE_SESSION_DIRECTORY_GONE = "store.session_directory_gone", Info, "Sessions work in a directory that is not there any more.";
+        /// Events take most of it.
+        STORE_EVENT_BLOAT = "store.event_bloat", Warning, "More than half of the store, and over 8 MiB, are events: its host deletes none.";
+        /// Events are missing.
+        STORE_EVENT_GAP = "store.event_gap", Info, "Events of a session are missing in the middle of their sequence.";
+        /// Pages that hold nothing.
+        STORE_FREE_PAGES = "store.free_pages", Info, "More than a quarter of the store, and over 4 MiB, hold nothing, and it does not vacuum itself.";
+        /// Secrets are there.
+        STORE_SECRET_COLUMNS = "store.secret_columns", Info, "The store has rows with credentials. They are counted and never read.";
+        /// Files past their time.
+        STORE_BLACKBOARD_STALE = "store.blackboard_stale", Info, "Files of a team's blackboard are older than the five days after which they should have been swept.";
         /// The server's own block names what is dead.
         MULTIPLEXER_STALE = "multiplexer.stale_environment", Info, "The multiplexer's server carries values that lead nowhere, and no client attached to it has brought newer ones: new windows get them.";
         /// What the shells of a daemon get could not be found out.

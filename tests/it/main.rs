@@ -18,4 +18,5 @@ mod puppet;
 mod reports;
 mod run;
 mod snapshots;
+mod store;
 mod story;

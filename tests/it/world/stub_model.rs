@@ -19,6 +19,7 @@ pub struct StubModel {
 #[derive(Debug, Default)]
 struct Said {
     command: Mutex<String>,
+    call: Mutex<Option<(String, Value)>>,
     requests: Mutex<Vec<Value>>,
     stop: AtomicBool,
 }
@@ -56,6 +57,11 @@ impl StubModel {
         *self.said.command.lock().expect("no panic while locked") = command.to_owned();
     }
 
+    /// Calls this tool, once, as soon as it is offered.
+    pub fn call_once(&self, tool: &str, arguments: Value) {
+        *self.said.call.lock().expect("no panic while locked") = Some((tool.to_owned(), arguments));
+    }
+
     /// Every request so far.
     pub fn requests(&self) -> Vec<Value> {
         self.said.requests.lock().expect("no panic while locked").clone()
@@ -85,7 +91,7 @@ fn answer(stream: &TcpStream, said: &Said) -> std::io::Result<()> {
         return reply(stream, "application/json", &json!({"object": "list", "data": [{"id": "stub", "object": "model"}]}).to_string());
     }
     said.requests.lock().expect("no panic while locked").push(asked.clone());
-    let message = next(&asked, &said.command.lock().expect("no panic while locked"));
+    let message = once(&asked, said).unwrap_or_else(|| next(&asked, &said.command.lock().expect("no panic while locked")));
     let reason = if message.get("tool_calls").is_some() { "tool_calls" } else { "stop" };
     let frame = |key: &str, part: &Value, reason: Value| {
         json!({"id": "chatcmpl-stub", "object": if key == "delta" {"chat.completion.chunk"} else {"chat.completion"}, "created": 1, "model": "stub",
@@ -98,6 +104,15 @@ fn answer(stream: &TcpStream, said: &Said) -> std::io::Result<()> {
     } else {
         reply(stream, "application/json", &frame("message", &message, reason.into()).to_string())
     }
+}
+
+/// The one call that a test wants, when its tool is offered.
+fn once(asked: &Value, said: &Said) -> Option<Value> {
+    let mut call = said.call.lock().expect("no panic while locked");
+    let offered = |name: &str| asked["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["function"]["name"] == name));
+    let (name, arguments) = call.take_if(|(name, _)| offered(name))?;
+    Some(json!({"role": "assistant", "content": null, "tool_calls": [{"index": 0, "id": "call_stub_0", "type": "function",
+        "function": {"name": name, "arguments": arguments.to_string()}}]}))
 }
 
 /// A shell call when there is a shell and no result yet; text otherwise.

@@ -1,0 +1,67 @@
+//! `whoseenv db audit`.
+
+use crate::cli::Global;
+use crate::diagnose::db::Asked;
+use crate::diagnose::db::audit::{self, Data};
+use crate::report::{Exit, Page, Report, Style, Text};
+use crate::verdict::{Finding, Outcome, Severity};
+
+/// What is wrong with a store: its pages, its queue, its sessions, its plugins' rows, who holds it
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub fn run(_: &Args, asked: &Asked, global: &Global) -> Exit {
+    super::with_store("db-audit", asked, global, None, |start, store| {
+        let report = audit::audit(&start.host, store, asked.quiet)?;
+        Ok(start.answer(report, page))
+    })
+}
+
+fn page(report: &Report<Data>) -> Page {
+    let data = &report.data;
+    let mut page = Page::new();
+    page.heading(Text::styled(Style::Strong, &data.store.path));
+    let mut facts = super::info::facts(&data.store);
+    let mut fact = |name: &str, text: String| facts.push((name.to_owned(), Text::plain(text)));
+    let base = data.base_integrity.as_ref().map(|base| format!("; without its -wal {base}")).unwrap_or_default();
+    fact("pages are", format!("{}{base}", data.integrity));
+    fact("sessions", format!("{}, {} orphans, {} in a turn", data.sessions, data.orphans, data.suspended));
+    fact("waiting", format!("{} rows", data.pending));
+    fact("plugins", format!("{} rows", data.plugin_rows));
+    if let (Some(events), Some(bytes)) = (data.events, data.event_bytes) {
+        let about = if data.event_bytes_estimated == Some(true) { "about " } else { "" };
+        fact("events", format!("{events}, {about}{bytes} bytes"));
+    }
+    page.facts(2, facts);
+    page.gap();
+    if report.findings.is_empty() {
+        page.line(0, Text::styled(Style::Good, "Nothing is wrong with it."));
+    }
+    findings(&mut page, &report.findings);
+    for note in &report.notes {
+        page.gap();
+        page.line(0, Text::styled(Style::Dim, note));
+    }
+    page
+}
+
+/// Findings with their evidence and remedies.
+pub fn findings(page: &mut Page, findings: &[Finding]) {
+    for finding in findings {
+        page.gap();
+        let style = match finding.severity {
+            Severity::Error => Style::Bad,
+            Severity::Warning => Style::Warn,
+            Severity::Info => Style::Dim,
+        };
+        let unsure = if finding.outcome == Outcome::Undetermined { " (undetermined)" } else { "" };
+        let text = Text::styled(style, finding.severity.word()).then(Style::Plain, format!("{unsure} {} ", finding.message));
+        page.hanging(0, 2, text.then(Style::Dim, format!("[{}]", finding.id)));
+        for evidence in &finding.evidence {
+            page.hanging(2, 4, Text::styled(Style::Dim, format!("{}: {}", evidence.source, evidence.detail)));
+        }
+        for fix in &finding.fix {
+            page.code(2, fix);
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! `db sessions`, `db inbox` and `db kv`: rows, told while they are read or collected.
+
+use std::io::{self, Read, Seek, Write};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::plugins::Configured;
+use crate::agent::stores;
+use crate::host::{Host, Raw, View};
+use crate::redact::FingerprintKey;
+use crate::report::{Problem, Progress, Rows};
+use crate::store::inbox::{self, Life, Pending};
+use crate::store::kv::{self, Entry};
+use crate::store::sessions::{self, Family, Filter, Session};
+use crate::store::{Opened, ReadAs, Refusal, Tables};
+
+use super::Store;
+
+/// A question whose answer is rows.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Sessions.
+    Sessions(Filter),
+    /// Work that waits.
+    Inbox {
+        /// For this session alone.
+        session: Option<String>,
+        /// Its text too.
+        show_text: bool,
+        /// So many at most.
+        limit: Option<u64>,
+    },
+    /// Plugin storage.
+    Kv {
+        /// So many at most.
+        limit: Option<u64>,
+    },
+}
+
+impl Question {
+    /// Whether a store could answer it.
+    pub fn fits(&self, tables: &Tables) -> bool {
+        match self {
+            Question::Sessions(_) => sessions::TABLES.iter().any(|table| tables.has(table)),
+            Question::Inbox { .. } => ["session_inbox", "session_pending", "session_input"].iter().any(|table| tables.has(table)),
+            Question::Kv { .. } => tables.has("kv"),
+        }
+    }
+}
+
+/// What decides how rows are told.
+pub struct Telling<'t> {
+    /// Key of the fingerprints.
+    pub key: &'t FingerprintKey,
+    /// The moment from which ages count.
+    pub now_ms: i64,
+    /// Which plugins are configured.
+    pub configured: &'t Configured,
+}
+
+/// The answer of `db sessions`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sessions {
+    /// The store.
+    pub store: String,
+    /// How it was read.
+    pub read_as: ReadAs,
+    /// The last changed first.
+    pub sessions: Vec<Session>,
+    /// Sessions of the whole store whose parent id names no session.
+    pub orphans: u64,
+    /// Parent ids that name no session.
+    pub dangling_parents: u64,
+    /// The forest, line by line (`--tree`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Vec<Node>>,
+}
+
+impl Rows for Sessions {
+    type Row = Session;
+    const FIELD: Option<&'static str> = Some("sessions");
+
+    fn split(mut self) -> (Option<Self>, Vec<Session>) {
+        let rows = std::mem::take(&mut self.sessions);
+        (Some(self), rows)
+    }
+}
+
+/// A line of the forest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Place of the session in `sessions`.
+    pub session: usize,
+    /// How deep it stands.
+    pub depth: usize,
+}
+
+/// The answer of `db inbox`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Inbox {
+    /// The store.
+    pub store: String,
+    /// How it was read.
+    pub read_as: ReadAs,
+    /// Who could have written a row.
+    pub author: String,
+    /// Rows, session by session, in promotion order.
+    pub rows: Vec<Pending>,
+    /// What events tell of the session's rows, pending or not; for one session alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lives: Option<Vec<Life>>,
+}
+
+impl Rows for Inbox {
+    type Row = Pending;
+    const FIELD: Option<&'static str> = Some("rows");
+
+    fn split(mut self) -> (Option<Self>, Vec<Pending>) {
+        let rows = std::mem::take(&mut self.rows);
+        (Some(self), rows)
+    }
+}
+
+/// The answer of `db kv`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Kv {
+    /// The store.
+    pub store: String,
+    /// How it was read.
+    pub read_as: ReadAs,
+    /// Rows, in order of the key.
+    pub entries: Vec<Entry>,
+    /// Config files that were read to tell which plugins are configured.
+    pub configs: Vec<String>,
+    /// What stood in the way of telling that a plugin is not.
+    pub configs_unknown: Vec<String>,
+}
+
+impl Rows for Kv {
+    type Row = Entry;
+    const FIELD: Option<&'static str> = Some("entries");
+
+    fn split(mut self) -> (Option<Self>, Vec<Entry>) {
+        let rows = std::mem::take(&mut self.entries);
+        (Some(self), rows)
+    }
+}
+
+/// Why rows ended early: the store, or whoever takes them.
+#[derive(Debug)]
+enum End {
+    Store(Refusal),
+    Output(io::Error),
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> End {
+        End::Store(refusal)
+    }
+}
+
+fn each(
+    opened: &mut Opened,
+    tables: &Tables,
+    question: &Question,
+    telling: &Telling<'_>,
+    progress: &Progress,
+    tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), End> {
+    let mut told = 0;
+    let tell = |lines: &[u8]| {
+        if crate::host::interrupt::came().is_some() {
+            return Err(End::Store(Refusal::Interrupted));
+        }
+        told += lines.len() as u64;
+        progress.reached(told);
+        tell(lines).map_err(End::Output)
+    };
+    let Telling { key, now_ms, configured } = telling;
+    match question {
+        Question::Sessions(filter) => {
+            let family = Family::read(&opened.conn, tables)?;
+            sessions::each(&mut opened.conn, tables, &family, filter, tell)
+        }
+        Question::Inbox { session, show_text, limit } => {
+            let telling = inbox::Telling { key, now_ms: *now_ms, show_text: *show_text };
+            inbox::each(&mut opened.conn, tables, &telling, session.as_deref(), *limit, tell)
+        }
+        Question::Kv { limit } => {
+            let word = |plugin: &str| configured.word(plugin);
+            kv::each(&mut opened.conn, tables, &kv::Telling { key, now_ms: *now_ms, configured: &word }, *limit, tell)
+        }
+    }
+}
+
+/// Hands rows to `tell` as lines of JSON while they are read. A store that its host has open is read to the end first: whoever reads our
+/// output slowly must not keep the host's checkpoints waiting.
+///
+/// # Errors
+/// What `tell` says; and inside, why the rows are not all, or not of one moment.
+pub fn stream(
+    store: &Store,
+    question: &Question,
+    telling: &Telling<'_>,
+    progress: &Progress,
+    tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Result<(), Problem>> {
+    let mut streamed = || -> Result<(), End> {
+        let (mut opened, tables) = store.open(progress)?;
+        if opened.read_as == ReadAs::Shared {
+            let mut spool = Spool::default();
+            each(&mut opened, &tables, question, telling, progress, &mut |lines| spool.write(lines))?;
+            drop(opened);
+            return spool.read(tell).map_err(End::Output);
+        }
+        let told = each(&mut opened, &tables, question, telling, progress, tell);
+        match told {
+            Err(End::Output(error)) => Err(End::Output(error)),
+            // What a changing file says, good or bad, is worth nothing.
+            told if store.kept.is_none() => opened.still().map_err(End::Store).and(told),
+            told => told,
+        }
+    };
+    match streamed() {
+        Ok(()) => Ok(Ok(())),
+        Err(End::Store(refusal)) => Ok(Err(store.problem(&refusal))),
+        Err(End::Output(error)) => Err(error),
+    }
+}
+
+/// Rows that wait for whoever reads them: in memory, and if they are many in a file without a name.
+#[derive(Default)]
+struct Spool {
+    memory: Vec<u8>,
+    file: Option<std::fs::File>,
+}
+
+impl Spool {
+    const MEMORY: usize = 16 << 20;
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.memory.len() + lines.len() > Spool::MEMORY {
+            let file = match &mut self.file {
+                Some(file) => file,
+                None => self.file.insert(unnamed()?),
+            };
+            file.write_all(&self.memory)?;
+            self.memory.clear();
+        }
+        self.memory.extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn read(mut self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        if let Some(file) = &mut self.file {
+            file.rewind()?;
+            let mut piece = vec![0; 1 << 20];
+            loop {
+                match file.read(&mut piece)? {
+                    0 => break,
+                    read => tell(&piece[..read])?,
+                }
+            }
+        }
+        tell(&self.memory)
+    }
+}
+
+/// A file that no directory lists: it is gone with the program, however that ends.
+fn unnamed() -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
+    std::fs::OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(std::env::temp_dir())
+}
+
+/// Rows of one form, and the rest of what is asked of the same moment.
+fn collect<T: DeserializeOwned, R>(
+    store: &Store,
+    question: &Question,
+    telling: &Telling<'_>,
+    progress: &Progress,
+    rest: impl Fn(&Opened, &Tables) -> Result<R, Refusal>,
+) -> Result<(Vec<T>, ReadAs, R), Problem> {
+    let answer = store.ask(progress, |opened, tables| {
+        let mut rows = Vec::new();
+        let read = each(opened, tables, question, telling, progress, &mut |lines| {
+            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                rows.push(serde_json::from_slice(line)?);
+            }
+            Ok(())
+        });
+        match read {
+            Ok(()) => Ok((rows, opened.read_as, rest(opened, tables)?)),
+            Err(End::Store(refusal)) => Err(refusal),
+            Err(End::Output(error)) => Err(Refusal::Io(error.to_string())),
+        }
+    });
+    let (rows, read_as, rest) = answer.map_err(|refusal| store.problem(&refusal))?;
+    Ok((rows, store.kept.as_ref().map_or(read_as, |kept| kept.read_as), rest))
+}
+
+/// Sessions, and what joins them.
+///
+/// # Errors
+/// Why there is no answer.
+pub fn sessions(store: &Store, filter: &Filter, telling: &Telling<'_>, tree: bool, progress: &Progress) -> Result<Sessions, Problem> {
+    let question = Question::Sessions(filter.clone());
+    let counts = |opened: &Opened, tables: &Tables| Family::read(&opened.conn, tables).map(|family| (family.orphans(), family.dangling()));
+    let (sessions, read_as, (orphans, dangling_parents)) = collect::<Session, _>(store, &question, telling, progress, counts)?;
+    let tree = tree.then(|| forest(&sessions));
+    Ok(Sessions { store: store.shown(), read_as, sessions, orphans, dangling_parents, tree })
+}
+
+/// Sessions as a forest: children below their parents, in the order they came; what has no parent among them is a root, and so is
+/// one of each circle.
+fn forest(sessions: &[Session]) -> Vec<Node> {
+    let mut children: std::collections::HashMap<&str, Vec<usize>> = std::collections::HashMap::new();
+    let ids: std::collections::HashSet<&str> = sessions.iter().filter_map(|session| session.id.as_deref()).collect();
+    let mut roots = Vec::new();
+    for (at, session) in sessions.iter().enumerate() {
+        match session.parent_id.as_deref().filter(|parent| ids.contains(parent)) {
+            Some(parent) => children.entry(parent).or_default().push(at),
+            None => roots.push(at),
+        }
+    }
+    let mut seen = vec![false; sessions.len()];
+    let mut lines = Vec::with_capacity(sessions.len());
+    for root in roots.into_iter().chain(0..sessions.len()) {
+        let mut open = vec![Node { session: root, depth: 0 }];
+        while let Some(node) = open.pop() {
+            if std::mem::replace(&mut seen[node.session], true) {
+                continue;
+            }
+            let below = sessions[node.session].id.as_deref().and_then(|id| children.get(id));
+            open.extend(below.into_iter().flatten().rev().map(|child| Node { session: *child, depth: node.depth + 1 }));
+            lines.push(node);
+        }
+    }
+    lines
+}
+
+/// Work that waits.
+///
+/// # Errors
+/// Why there is no answer.
+pub fn inbox(
+    store: &Store,
+    session: Option<&str>,
+    show_text: bool,
+    limit: Option<u64>,
+    telling: &Telling<'_>,
+    progress: &Progress,
+) -> Result<Inbox, Problem> {
+    let question = Question::Inbox { session: session.map(str::to_owned), show_text, limit };
+    let lives = |opened: &Opened, tables: &Tables| session.map(|session| inbox::lives(&opened.conn, tables, session, 1000)).transpose();
+    let (rows, read_as, lives) = collect(store, &question, telling, progress, lives)?;
+    Ok(Inbox { store: store.shown(), read_as, author: inbox::AUTHOR.to_owned(), rows, lives })
+}
+
+/// Plugin storage.
+///
+/// # Errors
+/// Why there is no answer.
+pub fn kv(store: &Store, limit: Option<u64>, telling: &Telling<'_>, progress: &Progress) -> Result<Kv, Problem> {
+    let (entries, read_as, ()) = collect(store, &Question::Kv { limit }, telling, progress, |_, _| Ok(()))?;
+    let configs = telling.configured.read.clone();
+    Ok(Kv { store: store.shown(), read_as, entries, configs, configs_unknown: telling.configured.unknown.clone() })
+}
+
+/// Which plugins are configured for whoever uses a store: in this user's configuration, the store's owner's, and the projects of its sessions.
+pub fn configured(host: &Host, store: &Store, progress: &Progress) -> Configured {
+    let own = stores::own_environ(host);
+    let filled = |name: &str| own.bytes(name).filter(|value| !value.is_empty()).map(<[u8]>::to_vec);
+    let mut dirs: Vec<Raw> = Vec::new();
+    let below = |dir: Vec<u8>, name: &str| Raw([&dir[..], name.as_bytes()].concat());
+    dirs.extend(filled("OPENCODE_CONFIG_DIR").map(Raw));
+    dirs.extend(filled("XDG_CONFIG_HOME").map(|dir| below(dir, "/opencode")).or_else(|| Some(below(filled("HOME")?, "/.config/opencode"))));
+    // `…/.local/share/opencode/opencode.db` lies in the home whose `.config` its host reads.
+    if let Some(at) = memchr::memmem::find(store.path.as_bytes(), b"/.local/share/opencode/") {
+        dirs.push(below(store.path.as_bytes()[..at].to_vec(), "/.config/opencode"));
+    }
+    dirs.retain(|dir| dir.as_bytes().starts_with(b"/"));
+    dirs.dedup();
+    let projects = store.ask(progress, |opened, tables| {
+        let mut found = std::collections::BTreeSet::new();
+        for table in ["session_v2", "session"].into_iter().filter(|table| tables.column(table, "directory")) {
+            let mut statement = opened.conn.prepare(&format!("select directory from {table} group by directory limit 200"))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let directory = row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
+                if directory.starts_with(b"/") {
+                    found.insert(Raw::from(directory));
+                }
+            }
+        }
+        Ok(found.into_iter().collect::<Vec<_>>())
+    });
+    Configured::read(host, View::OURS, &dirs, &projects.unwrap_or_default())
+}

@@ -1,0 +1,164 @@
+//! What a connection may do: read the tables it was opened for, with a few functions that compute nothing.
+//!
+//! A store is foreign input. Views and triggers are off, functions in a schema untrusted, everything but reading denied at
+//! compile time of each statement, and what runs long is asked every few hundred steps whether it may go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+
+use crate::host::interrupt;
+
+use super::Refusal;
+
+/// Time for what no row has to wait longer for: the schema, the next row.
+const PATIENCE: Duration = Duration::from_millis(1000);
+
+/// What SQLite may take for itself, in bytes: its cache, its schema, the value at hand.
+const MEMORY: u64 = 96 << 20;
+
+/// Longest value or row that is read, in bytes.
+pub const CELL: i32 = 16 << 20;
+
+/// Functions that our statements use, or that a CHECK of a host's table could; a schema cannot bring others.
+const FUNCTIONS: &[&str] = &[
+    "octet_length",
+    "length",
+    "count",
+    "max",
+    "min",
+    "sum",
+    "coalesce",
+    "substr",
+    "typeof",
+    "ifnull",
+    "json_valid",
+    "json_type",
+    "lower",
+    "upper",
+    "abs",
+];
+
+/// Columns that hold secrets: never read. Table, column (OpenCode 1.18.34, next-16350, 2.0.26).
+pub const SECRETS: &[(&str, &str)] = &[
+    ("credential", "value"),
+    ("account", "access_token"),
+    ("account", "refresh_token"),
+    ("control_account", "access_token"),
+    ("control_account", "refresh_token"),
+    ("session_share", "secret"),
+];
+
+/// Pragmas that our statements use.
+const PRAGMAS: &[&str] = &[
+    "auto_vacuum",
+    "data_version",
+    "freelist_count",
+    "journal_mode",
+    "page_count",
+    "page_size",
+    "quick_check",
+    "schema_version",
+    "table_info",
+    "table_xinfo",
+    "user_version",
+    "index_list",
+    "index_info",
+];
+
+/// When the connection has to have an answer.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    since: Instant,
+    until_ms: Arc<AtomicU64>,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        let clock = Clock { since: Instant::now(), until_ms: Arc::default() };
+        clock.extend(PATIENCE);
+        clock
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// So much time from now on.
+    pub fn extend(&self, patience: Duration) {
+        self.until_ms.store(self.now_ms().saturating_add(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)), Ordering::Relaxed);
+    }
+
+    /// As much time as it takes: for what is bounded by the size of the file.
+    pub fn unbounded(&self) {
+        self.until_ms.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.now_ms() > self.until_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// Puts the limits on a connection that has read nothing yet.
+///
+/// # Errors
+/// What SQLite says.
+pub fn put_on(conn: &mut Connection) -> Result<Clock, Refusal> {
+    for (option, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        // A private copy is thrown away: nothing has to be moved into it first.
+        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+    ] {
+        conn.set_db_config(option, on)?;
+    }
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, CELL + (1 << 20)),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 0),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 8),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        conn.set_limit(limit, most)?;
+    }
+    conn.busy_timeout(Duration::from_millis(250))?;
+    // First of all: already the next pragma reads the schema, and that may be without end.
+    let clock = Clock::new();
+    let asked = clock.clone();
+    conn.progress_handler(1000, Some(move || interrupt::came().is_some() || asked.is_over()))?;
+    conn.execute_batch(&format!("pragma hard_heap_limit={MEMORY}; pragma query_only=on; pragma cache_size=-24000;"))?;
+    Ok(clock)
+}
+
+/// From now on the connection reads and does nothing else.
+///
+/// # Errors
+/// What SQLite says.
+pub fn close_up(conn: &mut Connection) -> Result<(), Refusal> {
+    conn.authorizer(Some(judge))?;
+    Ok(())
+}
+
+fn judge(context: AuthContext<'_>) -> Authorization {
+    let allowed = match context.action {
+        AuthAction::Select => true,
+        AuthAction::Read { table_name, column_name } => !is_secret(table_name, column_name),
+        AuthAction::Function { function_name } => FUNCTIONS.iter().any(|name| function_name.eq_ignore_ascii_case(name)),
+        AuthAction::Pragma { pragma_name, .. } => PRAGMAS.iter().any(|name| pragma_name.eq_ignore_ascii_case(name)),
+        AuthAction::Transaction { .. } => true,
+        _ => false,
+    };
+    if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+fn is_secret(table: &str, column: &str) -> bool {
+    SECRETS.iter().any(|(t, c)| table.eq_ignore_ascii_case(t) && column.eq_ignore_ascii_case(c))
+}

@@ -1,0 +1,253 @@
+//! Work that waits: `session_inbox` of 2.0.x, `session_pending` of the preview, `session_input` of 1.x (where a row stays, with
+//! `promoted_seq`, once it was taken).
+//!
+//! Promotion order: all `steer` rows of a session at its next step, in order of their sequence; then its `queue` rows, one at a time
+//! when it is idle. A row's text reaches the model in the user's role, and nothing records who wrote it.
+
+use rusqlite::Connection;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::armour::CELL;
+use super::rows::{Row, each_block};
+use super::text::Object;
+use super::{Refusal, Tables, shape};
+use crate::redact::FingerprintKey;
+
+/// What is told about the author of a row, whichever it is.
+pub const AUTHOR: &str = "reaches the model as user; no author is recorded";
+
+/// A payload by its form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Payload {
+    /// Keys at its top.
+    pub keys: Vec<String>,
+    /// Its length.
+    pub bytes: u64,
+    /// Its keyed fingerprint; absent for one over 16 MiB, which is not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Its text, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_b64: Option<String>,
+}
+
+/// A row that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pending {
+    /// Its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id_b64: Option<String>,
+    /// The session that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id_b64: Option<String>,
+    /// `user`, `synthetic`, `compaction`, `move`; 1.x knows `user` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+    /// `steer` or `queue`; absent for rows that have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
+    /// Its place in the session's sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<i64>,
+    /// When it was admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_created: Option<String>,
+    /// How long ago that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<i64>,
+    /// What it holds.
+    pub payload: Payload,
+    /// The next wake of the session takes it.
+    pub next_wake: bool,
+}
+
+/// The table, and what its columns are called: payload, sequence, condition.
+pub(super) struct Queue {
+    pub(super) table: &'static str,
+    pub(super) payload: &'static str,
+    pub(super) seq: &'static str,
+    pub(super) pending: &'static str,
+}
+
+const QUEUES: [Queue; 3] = [
+    Queue { table: "session_inbox", payload: "payload", seq: "enqueued_seq", pending: "1" },
+    Queue { table: "session_pending", payload: "data", seq: "admitted_seq", pending: "1" },
+    Queue { table: "session_input", payload: "prompt", seq: "admitted_seq", pending: "promoted_seq is null" },
+];
+
+pub(super) fn queue(tables: &Tables) -> Result<&'static Queue, Refusal> {
+    let table = tables.need(&["session_inbox", "session_pending", "session_input"], "queue of work that waits")?;
+    QUEUES.iter().find(|queue| queue.table == table).ok_or(Refusal::Moved)
+}
+
+/// What decides how rows are told.
+pub struct Telling<'t> {
+    /// Key of the fingerprints.
+    pub key: &'t FingerprintKey,
+    /// The moment from which ages count, milliseconds since the epoch.
+    pub now_ms: i64,
+    /// Their text too.
+    pub show_text: bool,
+}
+
+/// The statement for this store.
+///
+/// # Errors
+/// When it has no queue.
+pub fn sql(tables: &Tables, one_session: bool, limit: Option<u64>) -> Result<String, Refusal> {
+    let Queue { table, payload, seq, pending } = queue(tables)?;
+    let kind = if tables.column(table, "type") { "type" } else { "'user'" };
+    let session = if one_session { " and session_id = ?1" } else { "" };
+    let limit = limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
+    Ok(format!(
+        "select id, session_id, {kind}, delivery, {seq}, time_created, octet_length({payload}), \
+         case when octet_length({payload}) <= {CELL} then {payload} end \
+         from {table} where {pending}{session} order by session_id, delivery desc, {seq}{limit}"
+    ))
+}
+
+/// Hands the rows over as lines of JSON, session by session, in promotion order.
+///
+/// # Errors
+/// When there is no queue, or it cannot be read.
+pub fn each<E: From<Refusal>>(
+    conn: &mut Connection,
+    tables: &Tables,
+    telling: &Telling<'_>,
+    session: Option<&str>,
+    limit: Option<u64>,
+    tell: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let sql = sql(tables, session.is_some(), limit)?;
+    let parameters: Vec<&(dyn rusqlite::ToSql + Sync)> = session.iter().map(|session| session as &(dyn rusqlite::ToSql + Sync)).collect();
+    each_block(conn, &sql, &parameters, Some(1), |row, out| write(row, telling, out), tell)
+}
+
+fn write(row: Row<'_>, telling: &Telling<'_>, out: &mut Vec<u8>) {
+    let mut object = Object::begin(out);
+    for (column, name) in ["id", "session_id", "type", "delivery"].into_iter().enumerate() {
+        if let Some(bytes) = row.bytes(column) {
+            object.bytes(name, bytes);
+        }
+    }
+    if let Some(seq) = row.int(4) {
+        object.number("seq", seq);
+    }
+    if let Some(time) = row.int(5) {
+        object.time("time_created", time);
+        object.number("age_ms", telling.now_ms.saturating_sub(time));
+    }
+    let mut payload = object.object("payload");
+    let value = row.bytes(7).unwrap_or_default();
+    payload.strings("keys", keys(value).into_iter());
+    payload.number("bytes", row.int(6).unwrap_or(0));
+    if row.bytes(7).is_some() {
+        payload.ascii_word("fingerprint", &telling.key.digits(value));
+    }
+    if telling.show_text {
+        match text(value) {
+            Some(text) => payload.bytes("text", text.as_bytes()),
+            None => payload.bytes("text", value),
+        }
+    }
+    payload.end();
+    let first = row.begins_group();
+    object.flag(
+        "next_wake",
+        match row.bytes(3) {
+            Some(b"steer") => true,
+            Some(b"queue") => first,
+            _ => false,
+        },
+    );
+    object.end();
+}
+
+/// The keys at the top of a payload that are plain words; a key of another kind is content.
+fn keys(payload: &[u8]) -> Vec<&str> {
+    const MANY: usize = 32;
+    let mut keys = Vec::new();
+    shape::members(payload, |key, _| {
+        let word = key.len() <= 40 && key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'-');
+        if let (true, true, Ok(key)) = (word, keys.len() < MANY, std::str::from_utf8(key)) {
+            keys.push(key);
+        }
+    });
+    keys
+}
+
+/// The text of a payload: its member `text`, or the payload itself where it is a string.
+fn text(payload: &[u8]) -> Option<String> {
+    let mut found = None;
+    shape::members(payload, |key, value| {
+        if key == b"text" {
+            found = serde_json::from_slice(value).ok();
+        }
+    });
+    found.or_else(|| serde_json::from_slice(payload).ok())
+}
+
+/// What the events of a session tell of a row of its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Life {
+    /// The row's id.
+    pub id: String,
+    /// Place of the event in which it was admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enqueued_seq: Option<i64>,
+    /// Place of the event in which a wake took it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered_seq: Option<i64>,
+    /// Place of the event in which it was taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_seq: Option<i64>,
+}
+
+/// The lives of a session's rows, pending or not, where the store keeps events; the last `most` of them.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn lives(conn: &Connection, tables: &Tables, session: &str, most: usize) -> Result<Vec<Life>, Refusal> {
+    if !tables.has("event") {
+        return Ok(Vec::new());
+    }
+    // 2.0.x: session.inbox.enqueued/delivered/cancelled.N with inboxID; 1.x and preview: session.input.admitted/promoted.N with inputID.
+    let mut statement = conn.prepare(&format!(
+        "select seq, type, case when octet_length(data) <= {CELL} then data end from event \
+         where aggregate_id = ?1 and (type >= 'session.inbox.' and type < 'session.inbox/' or type >= 'session.input.' and type < 'session.input/') \
+         order by seq"
+    ))?;
+    let mut rows = statement.query([session])?;
+    let mut lives: Vec<Life> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (seq, kind) = (row.get::<_, i64>(0)?, row.get_ref(1)?.as_bytes_or_null().ok().flatten().unwrap_or_default().to_vec());
+        let data = row.get_ref(2)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
+        let id = ["inboxID", "inputID", "id"].iter().find_map(|name| shape::plain_string(data, name));
+        let Some(id) = id.and_then(|id| std::str::from_utf8(id).ok()) else { continue };
+        let at = lives.iter().rposition(|life| life.id == id).unwrap_or_else(|| {
+            lives.push(Life { id: id.to_owned(), ..Life::default() });
+            lives.len() - 1
+        });
+        let word = kind.rsplit(|byte| *byte == b'.').nth(1).unwrap_or_default();
+        match word {
+            b"enqueued" | b"admitted" => lives[at].enqueued_seq = Some(seq),
+            b"delivered" | b"promoted" => lives[at].delivered_seq = Some(seq),
+            b"cancelled" => lives[at].cancelled_seq = Some(seq),
+            _ => {}
+        }
+    }
+    if lives.len() > most {
+        lives.drain(..lives.len() - most);
+    }
+    Ok(lives)
+}

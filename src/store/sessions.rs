@@ -1,0 +1,353 @@
+//! Sessions of every generation, as rows of one form, with what joins them: parents, children, and parents that are not there.
+//!
+//! OpenCode's `parent_id` has no foreign key: deleting a parent leaves the children, and their parent id names nothing. ZeroClaw's
+//! sessions have no parents.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use rusqlite::{Connection, ToSql};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::rows::{Row, each_block};
+use super::text::Object;
+use super::{Refusal, Tables};
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Session {
+    /// Its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id_b64: Option<String>,
+    /// The table that it stands in.
+    pub table: String,
+    /// The session it was started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id_b64: Option<String>,
+    /// Its project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
+    /// Where its tools run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory_b64: Option<String>,
+    /// Characters of its title.
+    pub title_len: u64,
+    /// Its agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Its model, as the host keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// When it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_created: Option<String>,
+    /// When it last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_updated: Option<String>,
+    /// When its last turn ended (2.0.x).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_idle: Option<String>,
+    /// When it was put away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_archived: Option<String>,
+    /// When a turn began that has not ended: it runs, or its host ended in the middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_suspended: Option<String>,
+    /// How its last turn ended: `succeeded`, `failed`, `interrupted` (2.0.x); `killed` (ZeroClaw).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// A turn began and has not ended.
+    pub suspended: bool,
+    /// It has a parent id that names no session.
+    pub orphan: bool,
+    /// Sessions that name it as their parent.
+    pub children: u64,
+}
+
+/// Which sessions.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// In this directory or below it.
+    pub directory: Option<String>,
+    /// Changed at this moment or later, milliseconds since the epoch.
+    pub since_ms: Option<i64>,
+    /// With this id.
+    pub id: Option<String>,
+    /// So many at most.
+    pub limit: Option<u64>,
+}
+
+/// The tables with sessions, the one that its host uses first.
+pub const TABLES: [&str; 4] = ["session_v2", "session", "acp_sessions", "session_metadata"];
+
+/// The columns of a row, in order.
+struct Columns {
+    table: &'static str,
+    id: &'static str,
+    list: [String; 13],
+}
+
+fn columns(tables: &Tables, table: &'static str) -> Columns {
+    let own = |column: &'static str| tables.or_null(table, column).to_owned();
+    match table {
+        "acp_sessions" => Columns {
+            table,
+            id: "session_uuid",
+            list: [
+                "session_uuid".to_owned(),
+                "null".to_owned(),
+                "null".to_owned(),
+                own("workspace_dir"),
+                "0".to_owned(),
+                own("agent_alias"),
+                "null".to_owned(),
+                own("created_at"),
+                own("last_activity"),
+                "null".to_owned(),
+                own("killed_at"),
+                "null".to_owned(),
+                format!("case when {} is not null then 'killed' end", own("killed_at")),
+            ],
+        },
+        "session_metadata" => Columns {
+            table,
+            id: "session_key",
+            list: [
+                "session_key".to_owned(),
+                "null".to_owned(),
+                "null".to_owned(),
+                "null".to_owned(),
+                format!("length({})", own("name")),
+                own("agent_alias"),
+                "null".to_owned(),
+                own("created_at"),
+                own("last_activity"),
+                "null".to_owned(),
+                "null".to_owned(),
+                format!("case when {} = 'running' then coalesce({}, last_activity) end", own("state"), own("turn_started_at")),
+                "null".to_owned(),
+            ],
+        },
+        _ => Columns {
+            table,
+            id: "id",
+            list: [
+                own("id"),
+                own("parent_id"),
+                own("project_id"),
+                own("directory"),
+                format!("length({})", own("title")),
+                own("agent"),
+                own("model"),
+                own("time_created"),
+                own("time_updated"),
+                own("time_idle"),
+                own("time_archived"),
+                own("time_suspended"),
+                own("idle_outcome"),
+            ],
+        },
+    }
+}
+
+/// A table, the statement for it, and its parameters.
+pub type Statement = (&'static str, String, Vec<Parameter>);
+
+/// The statements for this store, one a table.
+///
+/// # Errors
+/// When it has no sessions.
+pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> {
+    tables.need(&TABLES, "sessions")?;
+    let mut statements = Vec::new();
+    for table in TABLES.into_iter().filter(|table| tables.has(table)) {
+        let Columns { table, id, list } = columns(tables, table);
+        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
+        let [_, _, _, directory, _, _, _, _, updated, ..] = &list;
+        if let Some(wanted) = &filter.directory {
+            let wanted = wanted.trim_end_matches('/');
+            parameters.push(Parameter::Text(wanted.to_owned()));
+            conditions.push(format!("({directory} = ?1 or substr({directory}, 1, {}) = ?1 || '/')", wanted.chars().count() + 1));
+        }
+        if let Some(since) = filter.since_ms {
+            // ZeroClaw writes RFC 3339 in UTC, which sorts as text.
+            let text = matches!(table, "acp_sessions" | "session_metadata");
+            parameters.push(if text { Parameter::Text(crate::host::machine::rfc3339(since)) } else { Parameter::Int(since) });
+            conditions.push(format!("{updated} >= ?{}", parameters.len()));
+        }
+        if let Some(wanted) = &filter.id {
+            parameters.push(Parameter::Text(wanted.clone()));
+            conditions.push(format!("{id} = ?{}", parameters.len()));
+        }
+        // A migrated store has its old sessions twice.
+        if table == "session" && tables.has("session_v2") {
+            conditions.push("not exists (select 1 from session_v2 where session_v2.id = session.id)".to_owned());
+        }
+        let conditions = if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
+        let limit = filter.limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
+        statements.push((
+            table,
+            format!("select {} from {table}{conditions} order by {updated} desc, {id}{limit}", list.join(", ")),
+            parameters,
+        ));
+    }
+    Ok(statements)
+}
+
+/// A parameter of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// A text.
+    Text(String),
+    /// A number.
+    Int(i64),
+}
+
+impl ToSql for Parameter {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Parameter::Text(text) => text.to_sql(),
+            Parameter::Int(number) => number.to_sql(),
+        }
+    }
+}
+
+/// Who is whose parent. Ids are kept as 64-bit hashes under a key of this run: 200,000 of them take a few megabytes.
+#[derive(Debug, Default)]
+pub struct Family {
+    hasher: RandomState,
+    there: HashSet<u64>,
+    children: HashMap<u64, u64>,
+}
+
+impl Family {
+    /// Reads the ids and parents of all sessions.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn read(conn: &Connection, tables: &Tables) -> Result<Family, Refusal> {
+        let mut family = Family::default();
+        for table in ["session", "session_v2"].into_iter().filter(|table| tables.has(table)) {
+            // Whom nobody names has no children to count and is nobody's parent.
+            let parents = |conn: &Connection, tell: &mut dyn FnMut(u64)| -> Result<(), Refusal> {
+                if !tables.column(table, "parent_id") {
+                    return Ok(());
+                }
+                let twice = if table == "session" && tables.has("session_v2") {
+                    " and not exists (select 1 from session_v2 where session_v2.id = session.id)"
+                } else {
+                    ""
+                };
+                let mut statement = conn.prepare(&format!("select parent_id from {table} where parent_id is not null{twice}"))?;
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    tell(family.hasher.hash_one(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default()));
+                }
+                Ok(())
+            };
+            let mut named = Vec::new();
+            parents(conn, &mut |hash| named.push(hash))?;
+            for hash in named {
+                *family.children.entry(hash).or_default() += 1;
+            }
+        }
+        if family.children.is_empty() {
+            return Ok(family);
+        }
+        for table in ["session", "session_v2"].into_iter().filter(|table| tables.has(table)) {
+            let mut statement = conn.prepare(&format!("select id from {table}"))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let hash = family.hash(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default());
+                if family.children.contains_key(&hash) {
+                    family.there.insert(hash);
+                }
+            }
+        }
+        Ok(family)
+    }
+
+    fn hash(&self, id: &[u8]) -> u64 {
+        self.hasher.hash_one(id)
+    }
+
+    /// Whether a session with this id, which somebody names as a parent, is there.
+    pub fn has(&self, id: &[u8]) -> bool {
+        self.there.contains(&self.hash(id))
+    }
+
+    /// How many sessions name this one as their parent.
+    pub fn children(&self, id: &[u8]) -> u64 {
+        self.children.get(&self.hash(id)).copied().unwrap_or(0)
+    }
+
+    /// How many parent ids name no session.
+    pub fn dangling(&self) -> u64 {
+        self.children.keys().filter(|hash| !self.there.contains(hash)).count() as u64
+    }
+
+    /// How many sessions have such a parent id.
+    pub fn orphans(&self) -> u64 {
+        self.children.iter().filter(|(hash, _)| !self.there.contains(hash)).map(|(_, count)| count).sum()
+    }
+}
+
+/// Hands the rows over as lines of JSON, the last changed first.
+///
+/// # Errors
+/// When there are no sessions in it, or they cannot be read.
+pub fn each<E: From<Refusal>>(
+    conn: &mut Connection,
+    tables: &Tables,
+    family: &Family,
+    filter: &Filter,
+    mut tell: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for (table, sql, parameters) in sql(tables, filter)? {
+        let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
+        each_block(conn, &sql, &parameters, None, |row, out| write(row, table, family, out), &mut tell)?;
+    }
+    Ok(())
+}
+
+fn write(row: Row<'_>, table: &str, family: &Family, out: &mut Vec<u8>) {
+    let id = row.bytes(0).unwrap_or_default();
+    let mut object = Object::begin(out);
+    object.bytes("id", id);
+    object.word("table", table);
+    for (column, name) in [(1, "parent_id"), (2, "project_id"), (3, "directory")] {
+        if let Some(bytes) = row.bytes(column) {
+            object.bytes(name, bytes);
+        }
+    }
+    object.number("title_len", row.int(4).unwrap_or(0));
+    for (column, name) in [(5, "agent"), (6, "model")] {
+        if let Some(bytes) = row.bytes(column) {
+            object.bytes(name, bytes);
+        }
+    }
+    for (column, name) in [(7, "time_created"), (8, "time_updated"), (9, "time_idle"), (10, "time_archived"), (11, "time_suspended")] {
+        match (row.int(column), row.bytes(column)) {
+            (Some(ms), _) => object.time(name, ms),
+            (None, Some(text)) => object.bytes(name, text),
+            (None, None) => {}
+        }
+    }
+    if let Some(outcome) = row.bytes(12) {
+        object.bytes("outcome", outcome);
+    }
+    object.flag("suspended", row.int(11).is_some() || row.bytes(11).is_some());
+    object.flag("orphan", row.bytes(1).is_some_and(|parent| !family.has(parent)));
+    object.number("children", i64::try_from(family.children(id)).unwrap_or(i64::MAX));
+    object.end();
+}

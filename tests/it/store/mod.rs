@@ -1,0 +1,22 @@
+//! `whoseenv db`: stores of every generation and in every state, read without a trace.
+//!
+//! What a store must answer comes from the sqlite3 shell on a copy, from the hosts' own answers, or from what a test wrote into it.
+//!
+//! ```text
+//! fixtures.rs   stores as the hosts make them, from their own columns       state.rs   what lies in a directory, byte by byte
+//! traceless.rs  every state × every command: nothing changes                live.rs    beside a host that writes
+//! answers.rs    the same answers as the sqlite3 shell                       hostile.rs databases that are out to harm
+//! findings.rs   each finding, made to appear and to be absent              reports.rs field reports
+//! real.rs       stores that the real programs made                          kept.rs    snapshots with stores
+//! ```
+
+mod answers;
+mod findings;
+mod fixtures;
+mod hostile;
+mod kept;
+mod live;
+mod real;
+mod reports;
+mod state;
+mod traceless;
