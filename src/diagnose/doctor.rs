@@ -7,6 +7,7 @@ pub mod points;
 pub mod registration;
 pub mod search;
 pub mod service;
+pub mod trouble;
 pub mod usable;
 
 use schemars::JsonSchema;
@@ -265,9 +266,10 @@ fn daemon(
             daemon.dropped = dropped.map(|(name, by)| Dropped { name: name.clone(), by: by.clone() }).collect();
             let here = (terminal, &terminal_carrier, points);
             let theirs = points::of(&carrier, redactor);
-            let (found, carried) = points::daemon_findings(subject, &carrier, &theirs, here, handed.as_ref());
+            let files = trouble::cookie_files(&carrier, &terminal_carrier);
+            let (found, carried) = trouble::daemon_findings(subject, &carrier, &theirs, here, handed.as_ref(), &files);
             findings.extend(found);
-            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref(), &carried));
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, &carried));
             findings.extend(handed.and_then(|handed| handed.unread).map(|unread| {
                 let message = format!("which of its variables its shells get could not be found out: {}: {}", unread.source, unread.reason);
                 Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)

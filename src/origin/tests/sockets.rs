@@ -184,7 +184,7 @@ fn an_authority_file_has_a_cookie_for_the_display_or_not() {
     assert_eq!(made.named(Kind::XAuthority, "/home/u/text", &[]).liveness.state, State::Unknown);
     let host = made.host();
     let environ = Environ::parse(b"HOME=/home/u\0DISPLAY=:10");
-    let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, connect: false };
+    let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, born: &environ, connect: false };
     assert_eq!(xauthority::cookie(&carrier), Ok(xauthority::Cookie::Listed));
 }
 
