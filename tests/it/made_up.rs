@@ -125,6 +125,8 @@ impl MadeUp {
         let mut all = vec!["--from", snapshot.to_str().unwrap()];
         all.extend(arguments);
         let ran: Ran = run(&all);
-        (ran.json(), ran.code)
+        let document = ran.json();
+        crate::one_mind::assert_of_one_mind(&document);
+        (document, ran.code)
     }
 }

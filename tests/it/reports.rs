@@ -20,7 +20,9 @@ use crate::world::{Needed, World};
 
 /// `doctor`, narrowed to the account of the tests.
 pub fn doctor(asker: &mut Session) -> (Value, i32) {
-    asker.whoseenv(&["doctor", "--user", USER, "--json"])
+    let (document, code) = asker.whoseenv(&["doctor", "--user", USER, "--json"]);
+    crate::one_mind::assert_of_one_mind(&document);
+    (document, code)
 }
 
 /// The entry of `data.needs` for a purpose.
