@@ -249,7 +249,7 @@ fn daemon(
             let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
                 .evidence([carrier.saw(&subject.source, reason.to_string())]);
             findings.push(match reason {
-                Unknown::NotPermitted => finding.fix([format!("ask as its user or as root: sudo whoseenv doctor --pid {}", stat.pid)]),
+                Unknown::NotPermitted => finding.fix([super::ask_as(host, "doctor --pid", stat)]),
                 _ => finding,
             });
         }

@@ -39,7 +39,7 @@ pub fn daemon_findings<'p>(
         let ours = ours.filter(|ours| ours.state() == State::Alive)?;
         usable::barred(terminal, terminal_carrier, daemon, ours.topic?, ours.value.clear()?)
     };
-    let taken = |name: &str| handed.and_then(|handed| handed.dropped.get(name)).map(String::as_str);
+    let taken = |name: &str| taken(handed, name);
     let mut troubles = Vec::new();
     for point in points {
         let Some(topic) = point.topic.filter(|topic| is_used(*topic)) else { continue };
@@ -75,10 +75,15 @@ pub fn daemon_findings<'p>(
     }
     let mut carried: Carried<'_> = troubles.iter().filter_map(Trouble::offer).collect();
     // A display without its cookie opens nothing. One list for every repair: pasted one after the other, none undoes another.
-    carried.extend(cookie(daemon, carrier, points, here_too, &carried, (&taken, files)).map(|file| (AUTHORITY, file)));
+    carried.extend(cookie(daemon, carrier, points, here_too, &carried, (handed, files)).map(|file| (AUTHORITY, file)));
     let renewal = daemon.fix(carrier.host, &if carried.is_empty() { Fix::Restart } else { Fix::Carry(&carried) });
     let lost = Lost::of(&troubles, daemon, carrier);
     (troubles.iter().map(|trouble| trouble.finding(daemon, carrier, terminal, (&renewal, &lost))).collect(), carried)
+}
+
+/// What keeps a variable of the daemon's from its tools.
+fn taken<'h>(handed: Option<&'h HandedOn>, name: &str) -> Option<&'h str> {
+    handed?.dropped.get(name).map(String::as_str)
 }
 
 /// Files that may hold the cookie which a repair has to name: the daemon's own, then the terminal's.
@@ -95,11 +100,12 @@ fn cookie<'p>(
     points: &[Judged],
     (terminal, terminal_carrier): (&Subject, &Carrier<'_>),
     carried: &Carried<'p>,
-    (taken, files): (&dyn Fn(&str) -> Option<&'p str>, &'p [Vec<u8>]),
+    (handed, files): (Option<&HandedOn>, &'p [Vec<u8>]),
 ) -> Option<&'p [u8]> {
     if carried.iter().any(|(name, _)| *name == AUTHORITY) {
         return None;
     }
+    let taken = |name: &str| taken(handed, name);
     let own = || carrier.environ.bytes("DISPLAY").filter(|_| taken("DISPLAY").is_none());
     let brought = carried.iter().find(|(name, _)| *name == "DISPLAY").map(|(_, value)| *value);
     let display = brought.or_else(own)?;
