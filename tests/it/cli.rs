@@ -270,11 +270,11 @@ fn a_start_time_is_the_same_in_every_run() {
 #[test]
 fn what_narrows_is_never_passed_over() {
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/foreign");
-    let shown = ran_json(&["--from", fixture, "show", "--agent", "opencode", "--json"]);
+    let shown = run(&["--from", fixture, "show", "--agent", "opencode", "--json"]).json();
     assert_eq!(shown["data"]["process"]["agent"], "opencode");
     let pid = shown["data"]["process"]["pid"].to_string();
-    assert_eq!(ran_json(&["--from", fixture, "show", "--pid", &pid, "--json"])["data"]["process"]["agent"], "opencode");
-    let owner = ran_json(&["--from", fixture, "owner", "DISPLAY", "--agent", "opencode", "--json"]);
+    assert_eq!(run(&["--from", fixture, "show", "--pid", &pid, "--json"]).json()["data"]["process"]["agent"], "opencode");
+    let owner = run(&["--from", fixture, "owner", "DISPLAY", "--agent", "opencode", "--json"]).json();
     assert_eq!(owner["data"]["query"]["value"], "localhost:10.0");
     let alone = run(&["--from", fixture, "show", "--user", "0", "--json"]);
     assert_eq!((alone.code, alone.json()["data"].is_null()), (2, true), "{}", alone.stdout);
