@@ -160,7 +160,7 @@ pub fn examine(
     let agents = agent::discover(host)?;
     let terminal_carrier = terminal.carrier(host, connect);
     let points = points::of(&terminal_carrier, redactor);
-    let mut findings = points::terminal_findings(host, terminal, &points);
+    let mut findings = points::terminal_findings(host, redactor, terminal, &points, connect);
     // A registration that names no process of the agent belongs to no daemon below.
     let orphans = opencode::registrations(host, &agents).into_iter().filter(|registration| {
         agents.iter().all(|agent| agent.registration.as_ref().is_none_or(|attached| attached.path != registration.path))

@@ -1,6 +1,6 @@
 //! Variables that name something that lives: in a daemon, in the terminal, and the one against the other.
 
-use crate::agent::note;
+use crate::agent::{note, quote};
 use crate::env::catalog;
 use crate::env::diff::State as DiffState;
 use crate::host::{Entry, Host, Value};
@@ -12,7 +12,7 @@ use crate::verdict::{Evidence, Finding, How, Outcome, State};
 use super::super::contrast;
 use super::super::subject::Subject;
 use super::super::values::{Shown, judge};
-use super::Point;
+use super::{Point, multiplexers};
 
 /// Brings a pane's shell up to date with the session layer.
 const RENEW_PANE: &str = "eval \"$(tmux show-environment -s)\"";
@@ -79,7 +79,7 @@ pub fn is_telling(row: &contrast::Row) -> bool {
 }
 
 /// What is wrong with the terminal's own variables.
-pub fn terminal_findings(host: &Host, terminal: &Subject, points: &[Judged]) -> Vec<Finding> {
+pub fn terminal_findings(host: &Host, redactor: &Redactor, terminal: &Subject, points: &[Judged], connect: bool) -> Vec<Finding> {
     let mut findings: Vec<Finding> = stale_pane(host, terminal).into_iter().collect();
     for point in points {
         let Some((topic, problem)) = point.topic.and_then(|topic| Some((topic, trouble_of(topic, point.state())?))) else { continue };
@@ -91,12 +91,23 @@ pub fn terminal_findings(host: &Host, terminal: &Subject, points: &[Judged]) -> 
             message,
         )
         .evidence(point.named.evidence.clone());
-        findings.push(if problem == Problem::Unknown { finding } else { finding.fix(terminal_fix(terminal, point)) });
+        findings.push(if problem == Problem::Unknown {
+            finding
+        } else {
+            finding.fix(terminal_fix(host, redactor, terminal, point, connect))
+        });
     }
     findings
 }
 
-fn terminal_fix(terminal: &Subject, point: &Judged) -> Vec<String> {
+fn terminal_fix(host: &Host, redactor: &Redactor, terminal: &Subject, point: &Judged, connect: bool) -> Vec<String> {
+    // screen brings nothing along when a client attaches: the client has it all the same.
+    if let Some((session, values)) = multiplexers::of_screen_client(host, redactor, terminal, &point.name, connect) {
+        let words: Vec<String> = values.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
+        let set = |(name, value): &(String, Vec<u8>)| format!("screen -S {} -X setenv {name} {}", quote(session.as_bytes()), quote(value));
+        let here = [format!("export {}", words.join(" ")), note("and for new windows:")];
+        return here.into_iter().chain(values.iter().map(set)).collect();
+    }
     let in_tmux = terminal.birth.tmux.is_some();
     match point.topic {
         // tmux renews these in its session layer when a client attaches; the shell in the pane keeps its own.
