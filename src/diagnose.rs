@@ -17,7 +17,7 @@ pub mod verify;
 use std::path::Path;
 
 use crate::host::snapshot::SnapshotError;
-use crate::host::{Host, Unknown};
+use crate::host::{Host, Stat, Unknown};
 use crate::report::{Exit, Problem, Report};
 use crate::verdict::registry::{SNAPSHOT_ALTERED, SNAPSHOT_INCOMPLETE};
 use crate::verdict::{Evidence, Finding, How, Outcome};
@@ -30,6 +30,16 @@ pub fn unusable(dir: &Path, error: &SnapshotError) -> Problem {
         _ => Exit::Io,
     };
     Problem::new(exit, format!("{}: {error}", dir.display())).hint("Take a new one: whoseenv snapshot DIR")
+}
+
+/// Who to ask about a process that this account may not look into. `command` is `show` or `doctor --pid`.
+pub fn ask_as(host: &Host, command: &str, stat: &Stat) -> String {
+    if host.machine().uid == 0 {
+        return "root itself may not look into it from here: ask outside this container, or with CAP_SYS_PTRACE".to_owned();
+    }
+    let user = host.user_name(stat.euid).unwrap_or_else(|| format!("uid {}", stat.euid));
+    let root = format!("as root: sudo whoseenv {command} {}", stat.pid);
+    if stat.euid == 0 { format!("ask {root}") } else { format!("ask as {user}, or {root}") }
 }
 
 /// What a list of processes leaves out because `/proc` hides it, in words; none where nothing is hidden.

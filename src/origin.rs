@@ -10,6 +10,7 @@ pub mod bus;
 pub mod container;
 pub mod display;
 pub mod login;
+pub mod named_socket;
 pub mod owner;
 pub mod place;
 pub mod screen;
@@ -65,6 +66,12 @@ pub enum Kind {
     UnixSocket,
     /// A path of a Unix socket, with a prefix such as `unix:` or `unix://`, or a TCP address.
     SocketAddress,
+    /// `PIPEWIRE_REMOTE`: a name below PipeWire's directory, or an absolute path.
+    PipewireRemote,
+    /// `HYPRLAND_INSTANCE_SIGNATURE`: names the directory of Hyprland's sockets.
+    HyprlandInstance,
+    /// `https_proxy` and its like: `[scheme://][user@]host:port`.
+    Proxy,
     /// A directory.
     Directory,
     /// A file.
@@ -86,6 +93,9 @@ pub struct Carrier<'h> {
     pub view: View,
     /// Its whole environment: a Wayland name needs the runtime directory beside it.
     pub environ: &'h Environ,
+    /// The environment that tells in which login it was born: its own, or where that was thinned out on the way, that of
+    /// the process which it comes from.
+    pub born: &'h Environ,
     /// Whether the thing may be opened (`--connect`).
     pub connect: bool,
 }
@@ -227,8 +237,18 @@ impl Named {
 }
 
 /// Variables whose values decide about those of others: a snapshot must keep them clear.
-pub const READ_BESIDE: [&str; 9] =
-    ["DISPLAY", "HOME", "SCREENDIR", "SSH_CONNECTION", "TMUX", "TMUX_TMPDIR", "USER", "XAUTHORITY", "XDG_RUNTIME_DIR"];
+pub const READ_BESIDE: [&str; 10] = [
+    "DISPLAY",
+    "HOME",
+    "PIPEWIRE_RUNTIME_DIR",
+    "SCREENDIR",
+    "SSH_CONNECTION",
+    "TMUX",
+    "TMUX_TMPDIR",
+    "USER",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
 
 /// What a value names, in the view of the process that carries it.
 ///
@@ -255,6 +275,9 @@ pub fn examine(carrier: &Carrier<'_>, kind: Kind, value: &[u8]) -> Named {
         Kind::Screen => screen::examine(carrier, value),
         Kind::UnixSocket => socket::examine_path(carrier, value),
         Kind::SocketAddress => address::examine(carrier, value),
+        Kind::PipewireRemote => named_socket::examine_pipewire(carrier, value),
+        Kind::HyprlandInstance => named_socket::examine_hyprland(carrier, value),
+        Kind::Proxy => address::examine_proxy(carrier, value),
         Kind::Directory => place::examine(carrier, value, place::Wanted::Directory),
         Kind::File => place::examine(carrier, value, place::Wanted::File),
         Kind::PathList | Kind::Plain => Named::new(State::None, "it names nothing that lives"),
@@ -311,6 +334,9 @@ pub fn topic(kind: Kind) -> Option<Topic> {
         Kind::BusAddress => Some(Topic::Bus),
         Kind::RuntimeDir => Some(Topic::RuntimeDir),
         Kind::Tmux | Kind::Screen => Some(Topic::Multiplexer),
+        Kind::PipewireRemote => Some(Topic::Audio),
+        Kind::HyprlandInstance => Some(Topic::WindowManager),
+        Kind::Proxy => Some(Topic::Proxy),
         Kind::Directory | Kind::File => Some(Topic::Place),
         Kind::ProcessId | Kind::UnixSocket | Kind::SocketAddress | Kind::PathList | Kind::Plain => None,
     }

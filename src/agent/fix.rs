@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{AgentProcess, Role};
-use crate::host::{Host, View};
+use crate::host::{Host, Raw, View};
 use crate::verdict::{Evidence, Finding, How, Outcome, registry};
 
 /// What shall change. Values are this terminal's, checked alive by whoever asks.
@@ -54,15 +54,38 @@ pub fn note(text: impl std::fmt::Display) -> String {
     format!("# {text}")
 }
 
-/// The program as a command: its path, unless no file is there any more or the path is not known.
-pub(super) fn program(host: &Host, process: &AgentProcess, name: &str) -> String {
+/// The process's program as a command: its path where a file is there, else what this terminal finds as `name`; none
+/// where there is neither, and nothing could be started in the place of what is ended.
+pub(super) fn program(host: &Host, process: &AgentProcess, name: &str) -> Option<String> {
     let there = |path: &[u8]| host.path(host.process(process.stat.pid).view().unwrap_or(View::OURS), path).is_ok();
     match &process.exe {
         // An update leaves another program in the old one's place.
-        Ok(exe) if !exe.deleted || there(exe.path.as_bytes()) => quote(exe.path.as_bytes()),
-        Ok(exe) => quote(exe.base()),
-        Err(_) => name.to_owned(),
+        Ok(exe) if !exe.deleted || there(exe.path.as_bytes()) => Some(quote(exe.path.as_bytes())),
+        Ok(_) => on_path(host, name).map(|path| quote(path.as_bytes())),
+        Err(_) => Some(name.to_owned()),
     }
+}
+
+/// Instead of lines that would end a process and start nothing.
+pub(super) fn install_first(host: &Host, process: &AgentProcess, name: &str) -> Vec<String> {
+    let exe =
+        process.exe.as_ref().map_or_else(|_| "its program".to_owned(), |exe| String::from_utf8_lossy(exe.path.as_bytes()).into_owned());
+    let line = format!(
+        "install {name} first: {exe} is gone, and there is no {name} on PATH to start in its place. Then ask again: whoseenv doctor"
+    );
+    as_owner(host, process, vec![note(line)])
+}
+
+/// Where this terminal finds a program.
+pub(super) fn on_path(host: &Host, name: &str) -> Option<Raw> {
+    let terminal = host.terminal().ok()?;
+    let path = terminal.environ.as_ref().ok()?.bytes("PATH")?;
+    let has = |dir: &&[u8]| {
+        let programs = host.programs(View::OURS, dir);
+        programs.is_ok_and(|programs| programs.iter().any(|program| program.as_bytes() == name.as_bytes()))
+    };
+    let dir = path.split(|byte| *byte == b':').filter(|dir| dir.starts_with(b"/")).find(has)?;
+    Some(Raw([dir, b"/", name.as_bytes()].concat()))
 }
 
 /// The account whose terminal the lines are pasted into: under sudo the person's, not the tool's.

@@ -35,9 +35,13 @@ fn socket(process: &AgentProcess) -> Option<&[u8]> {
 
 fn tmux(process: &AgentProcess, values: &[(&str, &[u8])], names: &[&str]) -> Vec<String> {
     let server = socket(process).map_or_else(|| "tmux".to_owned(), |path| format!("tmux -S {}", quote(path)));
-    let mut lines: Vec<String> =
-        values.iter().map(|(name, value)| format!("{server} set-environment -g {name} {}", quote(value))).collect();
-    lines.extend(names.iter().map(|name| format!("{server} set-environment -gu {name}")));
+    // A session's own layer wins over the global one, and has what its first client brought.
+    let each =
+        |change: String| format!("{server} list-sessions -F '#{{session_id}}' | xargs -rI{{}} {server} set-environment -t {{}} {change}");
+    let set = values.iter().map(|(name, value)| (format!("-g {name} {}", quote(value)), format!("{name} {}", quote(value))));
+    let unset = names.iter().map(|name| (format!("-gu {name}"), format!("-u {name}")));
+    let changes = set.chain(unset).flat_map(|(global, session)| [format!("{server} set-environment {global}"), each(session)]);
+    let mut lines: Vec<String> = changes.collect();
     if !values.is_empty() {
         // Not for the terminal at hand, which may be no pane of this server.
         lines.push(fix::note(format!("in a pane that is open already: export {}", fix::assignments(values))));
@@ -109,10 +113,17 @@ mod tests {
             tmux(Some("/tmp/tmux-1000/work"), &DISPLAY),
             [
                 "tmux -S /tmp/tmux-1000/work set-environment -g DISPLAY localhost:11.0",
+                "tmux -S /tmp/tmux-1000/work list-sessions -F '#{session_id}' | xargs -rI{} tmux -S /tmp/tmux-1000/work set-environment -t {} DISPLAY localhost:11.0",
                 "# in a pane that is open already: export DISPLAY=localhost:11.0",
             ]
         );
-        assert_eq!(tmux(Some("/tmp/tmux-1000/work"), &GONE), ["tmux -S /tmp/tmux-1000/work set-environment -gu DISPLAY"]);
+        assert_eq!(
+            tmux(Some("/tmp/tmux-1000/work"), &GONE),
+            [
+                "tmux -S /tmp/tmux-1000/work set-environment -gu DISPLAY",
+                "tmux -S /tmp/tmux-1000/work list-sessions -F '#{session_id}' | xargs -rI{} tmux -S /tmp/tmux-1000/work set-environment -t {} -u DISPLAY",
+            ]
+        );
         let screen = |socket, wanted: &Fix<'_>| of("/usr/bin/screen", "screen", &["SCREEN", "-dmS", "x"], socket, wanted);
         assert_eq!(screen(Some("/run/screen/S-u/20.x"), &DISPLAY), ["screen -S 20.x -X setenv DISPLAY localhost:11.0"]);
         assert_eq!(screen(None, &GONE), ["screen -S 20 -X unsetenv DISPLAY"]);

@@ -62,18 +62,23 @@ impl Agent for ZeroClaw {
     }
 
     fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
+        let program = match process.role {
+            Role::Daemon => fix::program(host, process, ID),
+            _ => Some(ID.to_owned()),
+        };
+        let Some(program) = program else { return fix::install_first(host, process, ID) };
         match (process.role, wanted) {
             (Role::Daemon, Fix::Carry(values)) => {
-                let Ways { before, session, pass_through } = Ways::of(host, process, values);
-                let commands = before.into_iter().chain(pass_through).chain(restart(host, process, values));
+                let Ways { before, session, pass_through } = Ways::of(host, process, &program, values);
+                let commands = before.into_iter().chain(pass_through).chain(restart(host, process, &program, values));
                 let or = fix::note("or let the daemon's own values through, and restart it from this terminal:");
                 [session, or].into_iter().chain(fix::as_owner(host, process, relaunch::once(commands))).collect()
             }
             (Role::Daemon, Fix::Drop(names)) => {
                 let unset = format!("unset {}", names.join(" "));
-                std::iter::once(unset).chain(fix::as_owner(host, process, restart(host, process, &[]))).collect()
+                std::iter::once(unset).chain(fix::as_owner(host, process, restart(host, process, &program, &[]))).collect()
             }
-            (Role::Daemon, Fix::Restart) => fix::as_owner(host, process, restart(host, process, &[])),
+            (Role::Daemon, Fix::Restart) => fix::as_owner(host, process, restart(host, process, &program, &[])),
             (Role::Tool, _) => {
                 vec![fix::note("a shell has the environment of its session: open a new session from this terminal, then run it again")]
             }
@@ -84,7 +89,8 @@ impl Agent for ZeroClaw {
     fn beside(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
         match (process.role, wanted) {
             (Role::Daemon, Fix::Carry(values)) => {
-                let Ways { before, session, pass_through } = Ways::of(host, process, values);
+                let Some(program) = fix::program(host, process, ID) else { return fix::install_first(host, process, ID) };
+                let Ways { before, session, pass_through } = Ways::of(host, process, &program, values);
                 let commands = before.into_iter().chain(pass_through);
                 let or = fix::note("or let the daemon's own values through:");
                 [session, or].into_iter().chain(fix::as_owner(host, process, commands.collect())).collect()
@@ -109,7 +115,7 @@ struct Ways {
 }
 
 impl Ways {
-    fn of(host: &Host, process: &AgentProcess, values: &[(&str, &[u8])]) -> Ways {
+    fn of(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, &[u8])]) -> Ways {
         let pid = process.stat.pid;
         let relaunch::Own { mut before, prefix } = relaunch::own(host, process, "ZEROCLAW_");
         // What leads a command to the config of this daemon; where a variable does, it is part of the prefix.
@@ -127,7 +133,7 @@ impl Ways {
         let session = fix::note(format!(
             "open a new session from this terminal with `{prefix}zerocode{words}`: it sends the terminal's environment along; a session that is open keeps its own"
         ));
-        let program = format!("{prefix}{}{words}", fix::program(host, process, "zeroclaw"));
+        let program = format!("{prefix}{program}{words}");
         Ways { before, session, pass_through: pass_through(host, process, &program, values) }
     }
 }
@@ -155,9 +161,9 @@ fn pass_through(host: &Host, process: &AgentProcess, program: &str, values: &[(&
 }
 
 /// Ends the daemon and starts it with its own words. What it listens on goes with it.
-fn restart(host: &Host, process: &AgentProcess, values: &[(&str, &[u8])]) -> Vec<String> {
+fn restart(host: &Host, process: &AgentProcess, program: &str, values: &[(&str, &[u8])]) -> Vec<String> {
     let own = relaunch::own(host, process, "ZEROCLAW_");
-    relaunch::lines(host, process, (&own, &fix::program(host, process, "zeroclaw")), values, |_| String::new())
+    relaunch::lines(host, process, (&own, program), values, |_| String::new())
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use clap::error::ErrorKind;
 
-use crate::report::printer::{Colour, Printer};
+use crate::agent::quote;
+use crate::report::printer::{Colour, Printer, note};
 use crate::report::{Exit, Format, Problem};
 use crate::verdict::Severity;
 
@@ -14,6 +15,16 @@ login-shell run a command and so are read only when named.
 Exit codes: 0 as expected, 1 findings or differences, 2 usage, 3 not found, 4 not permitted, 5 undetermined, 70 bug, 74 I/O.
 
 New here? whoseenv doctor --demo";
+
+/// The same words as the default command takes them, where they are its own: `whoseenv --user ann`.
+fn meant_for_doctor() -> Option<String> {
+    use clap::Parser;
+    let mut words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    words.insert(1.min(words.len()), "doctor".into());
+    let parses = super::Cli::try_parse_from(&words).is_ok();
+    let rest = words.iter().skip(1).map(|word| quote(word.as_encoded_bytes()));
+    parses.then(|| format!("That is doctor's: whoseenv {}", rest.collect::<Vec<_>>().join(" ")))
+}
 
 /// Prints help, version or a usage error.
 pub fn unparsed(error: &clap::Error) -> Exit {
@@ -29,11 +40,15 @@ pub fn unparsed(error: &clap::Error) -> Exit {
             let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let mut problem = Problem::new(Exit::Usage, message);
             problem.hints = lines.map(|line| line.trim().to_owned()).collect();
+            problem.hints.splice(0..0, meant_for_doctor());
             Printer::new(Format::Json, Colour::Never, false, Severity::Warning).problem("usage", None, &problem)
         }
         _ => {
             // With stderr gone there is nobody left to tell.
             let _ = error.print();
+            if let Some(hint) = meant_for_doctor() {
+                note(&hint);
+            }
             Exit::Usage
         }
     }

@@ -3,7 +3,7 @@
 use super::diff::alive;
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::ownership::{self, Data};
-use crate::diagnose::subject::resolve;
+use crate::diagnose::subject::{Narrow, resolve};
 use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
@@ -14,9 +14,9 @@ pub struct Args {
     /// A variable's name (DISPLAY), or a value (localhost:10.0)
     #[arg(value_name = "NAME|VALUE", allow_hyphen_values = true)]
     query: String,
-    /// Whose environment carries it
-    #[arg(default_value = "self")]
-    target: Reference,
+    /// Whose environment carries it: this terminal unless named or narrowed
+    #[arg(value_name = "TARGET")]
+    target: Option<Reference>,
     #[command(flatten)]
     narrow: NarrowArgs,
 }
@@ -26,7 +26,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(start) => start,
         Err(exit) => return exit,
     };
-    let report = resolve(&start.host, &args.target, &args.narrow.into())
+    let narrow = Narrow::from(args.narrow);
+    let report = narrow
+        .target(args.target)
+        .and_then(|target| resolve(&start.host, &target, &narrow))
         .and_then(|subject| ownership::owner(&start.host, &start.redactor, &args.query, &subject, start.connect));
     match report {
         Ok(report) => start.answer(report, |report| page(report, start.verbose)),

@@ -5,7 +5,7 @@ use super::doctor::needs_table;
 use super::ps::age;
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::portrait::{self, Data, Process, SettingData};
-use crate::diagnose::subject::resolve;
+use crate::diagnose::subject::{Narrow, resolve};
 use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
@@ -13,9 +13,9 @@ use crate::report::{Exit, Page, Report, Style, Text};
 /// Show one process: parents, birth, environment, and whether what each value names is alive
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell
-    #[arg(default_value = "self")]
-    target: Reference,
+    /// self (unless narrowed), a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell
+    #[arg(value_name = "TARGET")]
+    target: Option<Reference>,
     #[command(flatten)]
     narrow: NarrowArgs,
 }
@@ -25,7 +25,8 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(start) => start,
         Err(exit) => return exit,
     };
-    match resolve(&start.host, &args.target, &args.narrow.into()) {
+    let narrow = Narrow::from(args.narrow);
+    match narrow.target(args.target).and_then(|target| resolve(&start.host, &target, &narrow)) {
         Ok(subject) => {
             start.answer(portrait::portrait(&start.host, &start.redactor, &subject, start.connect), |report| page(report, &subject.label))
         }

@@ -7,6 +7,7 @@ pub mod points;
 pub mod registration;
 pub mod search;
 pub mod service;
+pub mod trouble;
 pub mod usable;
 
 use schemars::JsonSchema;
@@ -163,7 +164,7 @@ pub fn examine(
     let agents = agent::discover(host)?;
     let terminal_carrier = terminal.carrier(host, connect);
     let points = points::of(&terminal_carrier, redactor);
-    let mut findings = points::terminal_findings(host, terminal, &points);
+    let mut findings = points::terminal_findings(host, redactor, terminal, &points, connect);
     // A registration that names no process of the agent belongs to no daemon below.
     let orphans = opencode::registrations(host, &agents).into_iter().filter(|registration| {
         agents.iter().all(|agent| agent.registration.as_ref().is_none_or(|attached| attached.path != registration.path))
@@ -267,7 +268,7 @@ fn daemon(
             let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
                 .evidence([carrier.saw(&subject.source, reason.to_string())]);
             findings.push(match reason {
-                Unknown::NotPermitted => finding.fix([format!("ask as its user or as root: sudo whoseenv doctor --pid {}", stat.pid)]),
+                Unknown::NotPermitted => finding.fix([super::ask_as(host, "doctor --pid", stat)]),
                 _ => finding,
             });
         }
@@ -284,9 +285,10 @@ fn daemon(
             daemon.dropped = dropped.map(|(name, by)| Dropped { name: name.clone(), by: by.clone() }).collect();
             let here = (terminal, &terminal_carrier, points);
             let theirs = points::of(&carrier, redactor);
-            let (found, carried) = points::daemon_findings(subject, &carrier, &theirs, here, handed.as_ref());
+            let files = trouble::cookie_files(&carrier, &terminal_carrier);
+            let (found, carried) = trouble::daemon_findings(subject, &carrier, &theirs, here, handed.as_ref(), &files);
             findings.extend(found);
-            findings.extend(service::needs(subject, &carrier, &daemon.needs, handed.as_ref(), &carried));
+            findings.extend(service::needs(subject, &carrier, &daemon.needs, &carried));
             findings.extend(handed.and_then(|handed| handed.unread).map(|unread| {
                 let message = format!("which of its variables its shells get could not be found out: {}: {}", unread.source, unread.reason);
                 Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)

@@ -174,10 +174,10 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
         Err(reason) => {
             report.not_permitted = *reason == Unknown::NotPermitted;
             let message = format!("the environment of {} could not be read: {reason}", subject.label);
-            let fix = format!("ask as its user or as root: sudo whoseenv show {}", subject.reference);
+            let fix = subject.stat.as_ref().map(|stat| super::ask_as(there, "show", stat));
             let finding = Finding::new(&DAEMON_UNREADABLE, Outcome::Undetermined, &subject.label, message)
                 .evidence([carrier.saw(&subject.source, reason.to_string())]);
-            report.findings.push(if report.not_permitted { finding.fix([fix]) } else { finding });
+            report.findings.push(if report.not_permitted { finding.fix(fix) } else { finding });
         }
         Ok(environ) if environ.overwritten => {
             report.undetermined = true;

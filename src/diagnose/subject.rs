@@ -119,6 +119,17 @@ impl Subject {
         }
     }
 
+    /// Lines to put before its repair so that variables do not come along again: `here` are those that this terminal
+    /// has too, `all` includes what the daemon alone has.
+    pub fn shed(&self, host: &Host, here: &[&str], all: &[&str]) -> Vec<String> {
+        let own = self.agent.as_ref().and_then(|process| self.own_unit(host, &process.agent));
+        match own {
+            Some((unit, manager)) if !all.is_empty() => unit_fix(&unit, &manager, &Fix::Drop(all)).into_iter().take(1).collect(),
+            None if !here.is_empty() => vec![format!("unset {}", here.join(" "))],
+            _ => Vec::new(),
+        }
+    }
+
     /// The service that was made for this agent, where it runs in one: its manager, not a terminal, starts it anew.
     /// A daemon that a terminal started may sit in the terminal's own service, so the name has to be the agent's.
     fn own_unit(&self, host: &Host, agent: &str) -> Option<(String, Manager)> {
@@ -129,11 +140,13 @@ impl Subject {
 
     /// The carrier of its values; of none, where the environment could not be read.
     pub fn carrier<'h>(&'h self, host: &'h Host, connect: bool) -> Carrier<'h> {
+        let environ = self.environ.as_ref().unwrap_or(&NO_ENVIRON);
         Carrier {
             host: self.elsewhere.as_deref().unwrap_or(host),
             process: self.stat.as_ref(),
             view: self.view,
-            environ: self.environ.as_ref().unwrap_or(&NO_ENVIRON),
+            environ,
+            born: environ,
             connect,
         }
     }

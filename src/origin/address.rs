@@ -194,6 +194,21 @@ fn one_address(carrier: &Carrier<'_>, address: &str) -> Named {
     }
 }
 
+/// A proxy: `[scheme://][user:password@]host:port[/]`. Nobody else's machine is looked at.
+pub(super) fn examine_proxy(carrier: &Carrier<'_>, value: &[u8]) -> Named {
+    let Ok(text) = std::str::from_utf8(value) else { return Named::new(State::Unknown, "no address of a proxy") };
+    let (scheme, rest) = text.trim().split_once("://").unwrap_or(("", text.trim()));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let default = if scheme.to_ascii_lowercase().starts_with("socks") { Some(1080) } else { None };
+    match split_port(authority, default) {
+        (_, Some(0)) | ("", _) => Named::new(State::Unknown, "no address of a proxy"),
+        (host, Some(port)) => at_tcp(carrier, host, port, &Hint::default()),
+        // curl takes port 1080 then, others that of the scheme.
+        (_, None) => Named::new(State::Unknown, "it names no port, and programs differ in which they take"),
+    }
+}
+
 fn split_port(authority: &str, default: Option<u16>) -> (&str, Option<u16>) {
     match authority.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port.parse().ok()),

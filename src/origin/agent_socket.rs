@@ -158,11 +158,13 @@ fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named) -> Named {
     named
 }
 
-fn linked(named: Named, target: &[u8]) -> Named {
+fn linked(mut named: Named, target: &[u8]) -> Named {
     let target = String::from_utf8_lossy(target).into_owned();
     let whose = named.owner.as_ref().and_then(|owner| owner.connection.as_ref()).and_then(|text| Connection::parse(text.as_bytes()));
-    let from = whose.map(|connection| format!(", the agent of the login from {}", connection.client)).unwrap_or_default();
-    named.note(format!("A stable link: it leads to {target} now{from}."))
+    let of = whose.map(|connection| format!("the agent of the login from {}", connection.client));
+    let through = of.clone().unwrap_or_else(|| target.clone());
+    named.liveness.detail = format!("{}, through a link to {through}", named.liveness.detail);
+    named.note(format!("A stable link: it leads to {target} now{}.", of.map(|of| format!(", {of}")).unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
 /// The carrier may have changed its user since its login: then a parent of it, or what sudo left behind, still tells who that was.
 fn is_foreign(carrier: &Carrier<'_>, uid: u32) -> bool {
     let Some(process) = carrier.process else { return false };
-    let by_sudo = || carrier.environ.filled("SUDO_UID").is_some_and(|caller| caller.parse() == Ok(uid));
+    let by_sudo = || carrier.born.filled("SUDO_UID").is_some_and(|caller| caller.parse() == Ok(uid));
     let above = || carrier.host.chain(process.pid).iter().any(|stat| stat.euid == uid);
     let sshd = || carrier.host.user_name(uid).as_deref() == Some("sshd");
     uid != 0 && uid != process.euid && !by_sudo() && !above() && !sshd()

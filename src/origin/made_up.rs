@@ -134,6 +134,6 @@ pub fn named(host: &Host, kind: Kind, value: &str, environ: &[&str]) -> Named {
     let euid = rustix::process::geteuid().as_raw();
     let line = format!("100 (opencode) S 1 100 100 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {MINUTE_OLD}");
     let stat = Stat::parse(line.as_bytes(), euid).unwrap();
-    let carrier = Carrier { host, process: Some(&stat), view: View::OURS, environ: &environ, connect: false };
+    let carrier = Carrier { host, process: Some(&stat), view: View::OURS, environ: &environ, born: &environ, connect: false };
     examine(&carrier, kind, value.as_bytes())
 }

@@ -53,7 +53,7 @@ impl Connection {
 
     /// The connection in which the carrier was born.
     pub fn of_birth(carrier: &Carrier<'_>) -> Option<Connection> {
-        Connection::parse(carrier.environ.bytes("SSH_CONNECTION")?)
+        Connection::parse(carrier.born.bytes("SSH_CONNECTION")?)
     }
 }
 
@@ -110,7 +110,7 @@ fn outlives(carrier: &Carrier<'_>) -> Option<&'static str> {
     // A snapshot masks the variable below, so what it told is a fact of its own.
     let find = || {
         // mosh-server sets this for its shells, also for those that have left its process tree since.
-        if carrier.environ.text("NCURSES_NO_UTF8_ACS") == Some("1") {
+        if carrier.born.text("NCURSES_NO_UTF8_ACS") == Some("1") {
             return Ok("mosh".to_owned());
         }
         let chain = carrier.process.map(|process| carrier.host.chain(process.pid)).unwrap_or_default();

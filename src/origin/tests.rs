@@ -222,7 +222,7 @@ proptest::proptest! {
             Kind::ProcessId, Kind::BusAddress, Kind::RuntimeDir, Kind::Tmux, Kind::Screen, Kind::UnixSocket, Kind::SocketAddress,
             Kind::Directory, Kind::File, Kind::PathList, Kind::Plain] {
             let environ = Environ::parse(b"XDG_RUNTIME_DIR=/run/user/7\0HOME=/h");
-            let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, connect: false };
+            let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, born: &environ, connect: false };
             for bytes in [value.as_slice(), text.as_bytes()] {
                 let named = examine(&carrier, kind, bytes);
                 proptest::prop_assert!(!matches!(named.liveness.state, State::Alive | State::Reused) || bytes.contains(&b'/') || !named.evidence.is_empty());

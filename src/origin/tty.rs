@@ -42,7 +42,7 @@ fn whose(carrier: &Carrier<'_>, process: &Stat, name: &str, fact: &PathFact) -> 
     }
     // A terminal that none of its variables names was never its own: nothing can have been given to another since.
     let carries = |value: &[u8]| value.strip_prefix(b"/dev/").unwrap_or(value) == name.as_bytes();
-    if !carrier.environ.entries.iter().any(|entry| entry.value.as_ref().and_then(Value::clear).is_some_and(carries)) {
+    if !carrier.born.entries.iter().any(|entry| entry.value.as_ref().and_then(Value::clear).is_some_and(carries)) {
         return match on_terminal(carrier, name) {
             Ok(on_it) => with_owner(carrier, Named::new(State::Alive, "the terminal is there"), &on_it),
             Err(_) => Named::new(State::Alive, "the terminal is there"),

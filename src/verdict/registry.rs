@@ -66,6 +66,8 @@ pub enum Topic {
     Containers,
     /// A socket that a variable's name gives away.
     Socket,
+    /// A network proxy.
+    Proxy,
     /// A directory or file that a tool needs.
     Place,
 }
@@ -139,6 +141,7 @@ registry! {
         Gpg = "gpg", "a gpg agent";
         Containers = "containers", "a container engine or cluster";
         Socket = "socket", "a socket";
+        Proxy = "proxy", "a network proxy";
         Place = "place", "a file or directory";
     }
     single {

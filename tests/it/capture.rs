@@ -16,7 +16,7 @@ fn capture(asker: &mut Session, daemon: u32, machine: &str) {
     for columns in [80, 40] {
         asker.resize(columns, 70);
         let program = asker.whoseenv.clone().expect("the program is there");
-        for (name, question) in [("doctor", "doctor"), ("demo", "doctor --demo"), ("diff", "diff opencode"), ("ps", "ps")] {
+        for (name, question) in [("doctor", "doctor --user weuser"), ("demo", "doctor --demo"), ("diff", "diff opencode"), ("ps", "ps")] {
             let screen = asker.seen(&format!("{} {question}", program.display()));
             write(&format!("{machine}-{name}-{columns}.txt"), screen.trim_end());
         }

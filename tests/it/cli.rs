@@ -268,6 +268,28 @@ fn a_start_time_is_the_same_in_every_run() {
     }
 }
 
+/// What narrows is never passed over, and the default command's options are told by name.
+#[test]
+fn what_narrows_is_never_passed_over() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/foreign");
+    let shown = run(&["--from", fixture, "show", "--agent", "opencode", "--json"]).json();
+    assert_eq!(shown["data"]["process"]["agent"], "opencode");
+    let pid = shown["data"]["process"]["pid"].to_string();
+    assert_eq!(run(&["--from", fixture, "show", "--pid", &pid, "--json"]).json()["data"]["process"]["agent"], "opencode");
+    let owner = run(&["--from", fixture, "owner", "DISPLAY", "--agent", "opencode", "--json"]).json();
+    assert_eq!(owner["data"]["query"]["value"], "localhost:10.0");
+    let alone = run(&["--from", fixture, "show", "--user", "0", "--json"]);
+    assert_eq!((alone.code, alone.json()["data"].is_null()), (2, true), "{}", alone.stdout);
+    for words in [&["--user", "ann"][..], &["--demo"], &["--agent", "opencode"]] {
+        let ran = run(words);
+        assert_eq!(ran.code, 2);
+        assert!(ran.stderr.contains(&format!("whoseenv doctor {}", words.join(" "))), "{}", ran.stderr);
+    }
+    let ran = run(&["--demo", "--json"]);
+    assert!(ran.stdout.contains("whoseenv doctor --demo --json"), "{}", ran.stdout);
+    assert!(!run(&["--nonsense"]).stderr.contains("whoseenv doctor --nonsense"));
+}
+
 #[test]
 fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     let human = run(&["show", "4194304"]);

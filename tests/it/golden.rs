@@ -29,6 +29,9 @@ fn golden(machine: &str) {
                 command.env("WHOSEENV_WIDTH", width);
             }
             let ran = ran(&mut command);
+            if (name, face) == ("doctor", "json") {
+                crate::one_mind::assert_of_one_mind(&ran.json());
+            }
             let text = format!("exit {}\n{}{}", ran.code, ran.stdout, ran.stderr);
             insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
                 insta::assert_snapshot!(format!("{machine}-{name}-{face}"), text);

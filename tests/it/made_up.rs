@@ -33,6 +33,8 @@ pub struct Made<'a> {
     pub cgroup: &'a str,
     /// Sockets that it has open.
     pub sockets: &'a [u64],
+    /// Number of its `/dev/pts`; none for a process without a terminal.
+    pub pts: Option<u32>,
 }
 
 const UPTIME_S: u64 = 3_600;
@@ -77,8 +79,9 @@ impl MadeUp {
     pub fn process(&self, made: &Made<'_>) {
         let Made { pid, ppid, comm, .. } = made;
         let at = |name: &str| format!("proc/{pid}/{name}");
+        let tty = made.pts.map_or(0, |pts| 0x8800 + pts);
         // A minute after boot.
-        self.file(&at("stat"), &format!("{pid} ({comm}) S {ppid} {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 6000 0 0\n"));
+        self.file(&at("stat"), &format!("{pid} ({comm}) S {ppid} {pid} {pid} {tty} -1 0 0 0 0 0 0 0 0 0 20 0 1 0 6000 0 0\n"));
         let joined = |words: &[&str]| words.iter().map(|word| format!("{word}\0")).collect::<String>();
         self.file(&at("cmdline"), &joined(made.argv));
         self.file(&at("environ"), &joined(made.environ));
@@ -125,6 +128,8 @@ impl MadeUp {
         let mut all = vec!["--from", snapshot.to_str().unwrap()];
         all.extend(arguments);
         let ran: Ran = run(&all);
-        (ran.json(), ran.code)
+        let document = ran.json();
+        crate::one_mind::assert_of_one_mind(&document);
+        (document, ran.code)
     }
 }

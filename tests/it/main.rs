@@ -11,6 +11,7 @@ mod cases;
 mod cli;
 mod golden;
 mod made_up;
+mod one_mind;
 mod other_eyes;
 mod pasted;
 mod probe;

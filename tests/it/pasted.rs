@@ -275,6 +275,14 @@ fn for_one_of_two_tmux_servers() {
     assert_eq!(one_of.ask(&["show-environment", "-g", "DISPLAY"]).trim(), format!("DISPLAY={}", b.display()), "{lines}");
     assert_eq!(other.ask(&["show-environment", "-g", "DISPLAY"]).trim(), format!("DISPLAY={}", world.display(0)));
 
+    // A new window has it, and so the server is not stale any more.
+    one_of.ask(&["new-window", "-d"]);
+    let named = format!("tmux (pid {})", one_of.pid());
+    wait_until("the window's shell", || {
+        let (document, _) = doctor(&mut b);
+        findings(&document, "multiplexer.stale_environment").iter().all(|finding| finding["subject"] != named)
+    });
+
     // A client that attaches brings its login's values into the session: nothing is stale then.
     let mut c = need!(world.login(Login::from(5, &world.user).x11(X11::Trusted).terminal(Terminal::Window { columns: 80, rows: 24 })));
     other.attach(&mut c);
@@ -325,6 +333,9 @@ fn not_with_what_the_daemon_s_user_may_not_open() {
     server.stop();
 }
 
+/// Behind the lines for a server that goes on.
+const WINDOW: &str = "# then open a window: what a running server was told shows in its new windows alone";
+
 /// What no real program is at hand for: servers of a captured machine.
 fn made(comm: &str, exe: &str, argv: &[&str], environ: &[&str]) -> (Value, i32) {
     let made = MadeUp::new();
@@ -338,11 +349,40 @@ fn for_a_screen_server_by_its_pid_and_a_zellij_server_by_hand() {
     let environ = ["PATH=/usr/bin", "SSH_AUTH_SOCK=/tmp/ssh-gone/agent.7"];
     let (document, code) = made("screen", "/usr/bin/screen", &["SCREEN", "-dmS", "x"], &environ);
     let stale = one(&document, "multiplexer.stale_environment");
-    assert_eq!((code, &stale["severity"], fix(stale).as_str()), (0, &json!("info"), "screen -S 20 -X unsetenv SSH_AUTH_SOCK"));
+    assert_eq!(
+        (code, &stale["severity"], fix(stale).as_str()),
+        (0, &json!("info"), format!("screen -S 20 -X unsetenv SSH_AUTH_SOCK\n{WINDOW}").as_str())
+    );
     assert!(stale["message"].as_str().unwrap().contains("SSH_AUTH_SOCK=/tmp/ssh-gone/agent.7"), "{stale:#}");
     let (document, _) = made("zellij", "/usr/bin/zellij", &["/usr/bin/zellij", "--server", "/run/x"], &environ);
     let lines = fix(one(&document, "multiplexer.stale_environment"));
     assert_eq!(lines, "unset SSH_AUTH_SOCK\n# restart it (pid 20) from this terminal");
+}
+
+/// In a window of a screen session that was attached again: the client has a live display, and its value is what to take.
+#[test]
+fn for_a_window_of_screen_with_what_the_attached_client_has() {
+    let mut made = MadeUp::new();
+    made.tcp("127.0.0.1:6011", None, 611);
+    made.tcp("192.0.2.1:22", Some("192.0.2.8:50002"), 902);
+    let (a, b) = ("SSH_CONNECTION=192.0.2.7 50001 192.0.2.1 22", "SSH_CONNECTION=192.0.2.8 50002 192.0.2.1 22");
+    let exe = "/usr/bin/screen";
+    let old = ["PATH=/usr/bin", a, "DISPLAY=localhost:10.0"];
+    made.process(&Made { pid: 20, ppid: 1, comm: "screen", exe, argv: &["SCREEN"], environ: &old, ..Made::default() });
+    let new = ["PATH=/usr/bin", b, "DISPLAY=localhost:11.0"];
+    made.process(&Made { pid: 30, ppid: 1, comm: "screen", exe, argv: &["screen", "-r"], environ: &new, pts: Some(4), ..Made::default() });
+    made.terminal(&["PATH=/usr/bin", "STY=20.pts-1.vm", a, "DISPLAY=localhost:10.0"]);
+    let (document, code) = made.ask(&["doctor", "--json"]);
+    let refused = document["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "display.refused").unwrap();
+    assert_eq!(
+        (code, fix(refused).as_str()),
+        (
+            1,
+            "export DISPLAY=localhost:11.0 SSH_CONNECTION='192.0.2.8 50002 192.0.2.1 22'\n# and for new windows:\n\
+             screen -S 20.pts-1.vm -X setenv DISPLAY localhost:11.0\n\
+             screen -S 20.pts-1.vm -X setenv SSH_CONNECTION '192.0.2.8 50002 192.0.2.1 22'"
+        )
+    );
 }
 
 #[test]

@@ -20,7 +20,9 @@ use crate::world::{Needed, World};
 
 /// `doctor`, narrowed to the account of the tests.
 pub fn doctor(asker: &mut Session) -> (Value, i32) {
-    asker.whoseenv(&["doctor", "--user", USER, "--json"])
+    let (document, code) = asker.whoseenv(&["doctor", "--user", USER, "--json"]);
+    crate::one_mind::assert_of_one_mind(&document);
+    (document, code)
 }
 
 /// The entry of `data.needs` for a purpose.
@@ -400,6 +402,9 @@ fn r21_any_variable_that_names_a_socket_is_dangling_refused_or_alive() {
     drop(UnixListener::bind(path("left.sock")).unwrap());
     let (alive, left, gone) = (path("alive.sock"), path("left.sock"), path("gone.sock"));
     let url = format!("unix://{left}");
+    let gpg = format!("{left}:2711:1");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
     let sleeper = Sleeper::start(&[
         ("VSCODE_IPC_HOOK_CLI", &left),
         ("VSCODE_GIT_IPC_HANDLE", &gone),
@@ -408,6 +413,13 @@ fn r21_any_variable_that_names_a_socket_is_dangling_refused_or_alive() {
         ("OTHER_TOOL_SOCKET_PATH", &alive),
         ("DOCKER_HOST", &url),
         ("MYTOOL_NOTE", "no path at all"),
+        ("PIPEWIRE_REMOTE", &gone),
+        ("XDG_RUNTIME_DIR", dir.path().to_str().unwrap()),
+        ("HYPRLAND_INSTANCE_SIGNATURE", "5e54c88_1747_3"),
+        ("GPG_AGENT_INFO", &gpg),
+        ("HTTPS_PROXY", "http://127.0.0.1:9"),
+        ("http_proxy", &proxy),
+        ("ALL_PROXY", "http://proxy.example:3128"),
     ]);
     let document = run(&["show", &sleeper.pid(), "--json"]).json();
     for (name, state) in [
@@ -417,6 +429,12 @@ fn r21_any_variable_that_names_a_socket_is_dangling_refused_or_alive() {
         ("MYTOOL_SOCK", "dangling"),
         ("OTHER_TOOL_SOCKET_PATH", "alive"),
         ("DOCKER_HOST", "refused"),
+        ("PIPEWIRE_REMOTE", "dangling"),
+        ("HYPRLAND_INSTANCE_SIGNATURE", "dangling"),
+        ("GPG_AGENT_INFO", "refused"),
+        ("HTTPS_PROXY", "refused"),
+        ("http_proxy", "alive"),
+        ("ALL_PROXY", "unknown"),
     ] {
         assert_eq!(variable(&document, name)["liveness"]["state"], state, "{name}: {document:#}");
     }
@@ -425,12 +443,21 @@ fn r21_any_variable_that_names_a_socket_is_dangling_refused_or_alive() {
     let world = need!(World::new());
     let gone = |name: &str| world.dir().join(name).display().to_string();
     let (ipc, other) = (gone("vscode-ipc.sock"), gone("mytool.sock"));
-    let env = [("VSCODE_IPC_HOOK_CLI", ipc.as_str()), ("MYTOOL_SOCKET", &other)];
+    let (hyprland, proxy) = ("5e54c88_1747_3", "http://127.0.0.1:9");
+    let env = [
+        ("VSCODE_IPC_HOOK_CLI", ipc.as_str()),
+        ("MYTOOL_SOCKET", &other),
+        ("HYPRLAND_INSTANCE_SIGNATURE", hyprland),
+        ("PIPEWIRE_REMOTE", &other),
+        ("HTTPS_PROXY", proxy),
+        ("ALL_PROXY", "http://proxy.example:3128"),
+    ];
     let service = need!(Opencode::service(Start::as_account(&world.user, &env)));
     let mut login = need!(world.login(Login::from(2, &world.user)));
     let (document, code) = doctor(&mut login);
     assert_eq!(code, 1);
-    for id in ["editor.dangling", "socket.dangling"] {
+    assert!(findings(&document, "proxy.unknown").is_empty(), "another machine was not asked about");
+    for id in ["editor.dangling", "socket.dangling", "window_manager.dangling", "audio.dangling", "proxy.refused"] {
         let finding = one(&document, id);
         assert_eq!((&finding["severity"], &finding["outcome"]), (&json!("error"), &json!("confirmed")));
         assert!(finding["subject"].as_str().unwrap().contains(&service.pid().to_string()), "{finding:#}");

@@ -2,7 +2,7 @@
 
 use super::super::{Agent, AgentProcess, Generation, Listener, Mode, Role, fix, fix::Fix, relaunch};
 use super::{ID, OpenCode, Registered, Registration, unregistered};
-use crate::host::{Host, Raw, Value, View};
+use crate::host::{Host, Value};
 use crate::verdict::Finding;
 
 impl Agent for OpenCode {
@@ -19,9 +19,11 @@ impl Agent for OpenCode {
     }
 
     fn fix(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
-        let program = Program::of(host, process);
+        if let (Role::Tool, Fix::Carry(values)) = (process.role, wanted) {
+            return tool(process, values);
+        }
+        let Some(program) = Program::of(host, process) else { return fix::install_first(host, process, name(process)) };
         match (process.generation, wanted) {
-            (_, Fix::Carry(values)) if process.role == Role::Tool => tool(process, values),
             (Some(Generation::V2), Fix::Carry(values)) if process.role == Role::Daemon => {
                 let mut lines = self.beside(host, process, wanted);
                 if process.mode == Some(Mode::Service) {
@@ -45,7 +47,7 @@ impl Agent for OpenCode {
     fn beside(&self, host: &Host, process: &AgentProcess, wanted: &Fix<'_>) -> Vec<String> {
         match (process.generation, process.role, wanted) {
             (Some(Generation::V2), Role::Daemon, Fix::Carry(_)) => {
-                let program = Program::of(host, process);
+                let Some(program) = Program::of(host, process) else { return fix::install_first(host, process, name(process)) };
                 let client = program.client();
                 let ways = [
                     fix::note("reopen the session from this terminal: OpenCode uploads the terminal's environment with it"),
@@ -67,14 +69,22 @@ struct Program {
 }
 
 impl Program {
-    fn of(host: &Host, process: &AgentProcess) -> Program {
-        let name = if process.stat.comm.as_bytes() == b"opencode2" { "opencode2" } else { "opencode" };
-        Program { name: fix::program(host, process, name), own: relaunch::own(host, process, "OPENCODE_") }
+    fn of(host: &Host, process: &AgentProcess) -> Option<Program> {
+        Some(Program { name: fix::program(host, process, name(process))?, own: relaunch::own(host, process, "OPENCODE_") })
     }
 
     /// As a client of the daemon: it finds the daemon's own files.
     fn client(&self) -> String {
         format!("{}{}", self.own.prefix, self.name)
+    }
+}
+
+/// What the program is called where it is installed: the preview's is `opencode2`, whatever this copy was named.
+fn name(process: &AgentProcess) -> &'static str {
+    match process.generation {
+        Some(Generation::Preview) => "opencode2",
+        None if process.stat.comm.as_bytes() == b"opencode2" => "opencode2",
+        _ => "opencode",
     }
 }
 
@@ -108,23 +118,11 @@ pub(super) fn of_registration(host: &Host, registration: &Registration, register
     // The preview's program is called `opencode2`; 2.x took the name `opencode`.
     let preview = registered.version.as_deref().is_some_and(|version| version.starts_with("0.0.0-"));
     let name = if preview { "opencode2" } else { "opencode" };
-    let known = registration.program.clone().or_else(|| on_path(host, name));
+    let known = registration.program.clone().or_else(|| fix::on_path(host, name));
     let program = known.map_or_else(|| name.to_owned(), |path| fix::quote(path.as_bytes()));
     let own = &registration.own;
     let commands = own.before.iter().cloned().chain([format!("{}{program} service restart", own.prefix)]);
     fix::as_user(host, registration.roots.uid, commands.collect())
-}
-
-/// Where this terminal finds a program.
-fn on_path(host: &Host, name: &str) -> Option<Raw> {
-    let terminal = host.terminal().ok()?;
-    let path = terminal.environ.as_ref().ok()?.bytes("PATH")?;
-    let has = |dir: &&[u8]| {
-        let programs = host.programs(View::OURS, dir);
-        programs.is_ok_and(|programs| programs.iter().any(|program| program.as_bytes() == name.as_bytes()))
-    };
-    let dir = path.split(|byte| *byte == b':').filter(|dir| dir.starts_with(b"/")).find(has)?;
-    Some(Raw([dir, b"/", name.as_bytes()].concat()))
 }
 
 /// How this process is ended and started again from the terminal at hand. It gets that terminal's environment; the

@@ -33,7 +33,12 @@ pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
     }
     if data.daemons.is_empty() {
         let place = if hidden { "is to be seen from this account" } else { "runs here" };
-        page.hanging(0, 2, Text::plain(format!("No agent daemon{narrow} {place}.")));
+        let others = match data.others.as_slice() {
+            [] => String::new(),
+            [one] => format!(" One other process does ({} pid {}): whoseenv ps", one.role.word(), one.pid),
+            several => format!(" {} other processes of agents do: whoseenv ps", several.len()),
+        };
+        page.hanging(0, 2, Text::plain(format!("No agent daemon{narrow} {place}.{others}")));
         page.hanging(0, 2, Text::styled(Style::Dim, format!("Looked for {}.", data.looked_for.join(", "))));
     }
     let mut told = Vec::new();

@@ -7,8 +7,9 @@ use crate::agent::{self, HandedOn};
 use crate::host::{Host, Raw, Unknown, Value};
 use crate::origin::Carrier;
 use crate::origin::display::Display;
+use crate::origin::xauthority::{self, Cookie};
 use crate::redact::Redactor;
-use crate::verdict::{Liveness, State};
+use crate::verdict::{How, Liveness, State};
 
 use super::super::subject::Subject;
 use super::super::values::judge;
@@ -99,11 +100,13 @@ struct Tools<'h> {
 /// The matrix of one process: of its own environment, or of what its agent hands on of that to a tool's shell.
 pub fn of(carrier: &Carrier<'_>, redactor: &Redactor, handed: Option<&HandedOn>) -> Vec<Need> {
     let environ = handed.map_or(carrier.environ, |handed| &handed.environ);
+    // What a layer leaves out is still where the tools come from: birth is the process's own.
     let tools = Tools { carrier: Carrier { environ, ..*carrier }, redactor, handed };
     let display = tools.part("DISPLAY");
     let cookie = tools.cookie();
     let wayland = tools.part("WAYLAND_DISPLAY");
-    vec![tools.gui(&display, &cookie, &wayland), tools.git(), tools.clipboard(&display, &wayland)]
+    let x11 = tools.x11(&display, &cookie);
+    vec![tools.gui(&display, &cookie, &wayland, &x11), tools.git(), tools.clipboard(&display, &cookie, &wayland, &x11)]
 }
 
 /// What a daemon hands on to its tools' shells; none where that is all it has.
@@ -122,8 +125,17 @@ impl Tools<'_> {
         let named = self.carrier.environ.get(name).and_then(|value| judge(&self.carrier, self.redactor, name.as_bytes(), value));
         let layer =
             |names: fn(&HandedOn) -> &std::collections::BTreeMap<String, String>| self.handed.and_then(|handed| names(handed).get(name));
+        // Whether a tool gets a dead value or none: it works in neither case. Another file stands in for the one of the cookies.
+        let dead = || {
+            let own = Carrier { environ: self.carrier.born, ..self.carrier };
+            let named = judge(&own, self.redactor, name.as_bytes(), own.environ.get(name)?)?;
+            (named.liveness.state.is_broken() && name != "XAUTHORITY").then_some(named.liveness)
+        };
         let liveness = match (named, layer(|handed| &handed.unknown), layer(|handed| &handed.dropped)) {
             (Some(named), ..) => named.liveness,
+            (_, Some(why), _) if let Some(dead) = dead() => {
+                Liveness { detail: format!("{}; whether a shell gets it: {why}", dead.detail), ..dead }
+            }
             (_, Some(why), _) => Liveness::passive(State::Unknown, format!("set in the daemon; whether a shell gets it: {why}")),
             (.., Some(by)) => Liveness::passive(State::Missing, dropped(by)),
             _ => Liveness::passive(State::Missing, "not set"),
@@ -151,26 +163,32 @@ impl Tools<'_> {
         }
     }
 
-    fn gui(&self, display: &Part, cookie: &Part, wayland: &Part) -> Need {
+    /// Whether a window of X would open: the display, and for a forwarded one its cookie.
+    fn x11(&self, display: &Part, cookie: &Part) -> (Verdict, String) {
+        let of_display = || display.liveness.detail.clone();
         let forwarded = self.carrier.environ.bytes("DISPLAY").and_then(Display::parse).is_some_and(|display| display.is_forwarded());
-        let x11 = match (display.liveness.state, cookie.liveness.state) {
-            (State::Alive, State::Alive) => Verdict::Works,
-            // A local server may let its user in without a cookie; sshd's forwarding never does.
-            (State::Alive, State::Missing | State::Dangling) if forwarded => Verdict::Broken,
-            (State::Alive, State::Unknown) if forwarded => Verdict::Unknown,
-            (State::Alive, _) => Verdict::Works,
-            (state, _) => simple(state),
-        };
+        // A local server may let its user in without a cookie; sshd's forwarding never does. What was asked has answered.
+        if display.liveness.state != State::Alive || !forwarded || display.liveness.how == How::Connects {
+            return (simple(display.liveness.state), of_display());
+        }
+        let kept = matches!(self.carrier.environ.get("XAUTHORITY"), Some(Value::Masked(_)));
+        match (cookie.liveness.state, xauthority::cookie(&self.carrier)) {
+            (State::Unknown, _) => (Verdict::Unknown, format!("{}: {}", cookie.name, cookie.liveness.detail)),
+            (State::Alive, _) if kept => (Verdict::Unknown, "the cookie file's name is masked: what it holds is not known".to_owned()),
+            (State::Alive, Err(unknown)) => (Verdict::Unknown, format!("{}: {unknown}", cookie.name)),
+            (State::Alive, Ok(Cookie::Listed | Cookie::NoDisplay)) => (Verdict::Works, of_display()),
+            _ => (Verdict::Broken, format!("the display answers, the cookie is missing: {}: {}", cookie.name, cookie.liveness.detail)),
+        }
+    }
+
+    fn gui(&self, display: &Part, cookie: &Part, wayland: &Part, (x11, x11_detail): &(Verdict, String)) -> Need {
         let wayland_verdict = simple(wayland.liveness.state);
-        let (verdict, detail) = match (wayland_verdict, x11) {
+        let (verdict, detail) = match (wayland_verdict, *x11) {
             (Verdict::Works, _) => (Verdict::Works, format!("Wayland: {}", wayland.liveness.detail)),
-            (_, Verdict::Works) => (Verdict::Works, format!("X: {}", display.liveness.detail)),
-            (_, Verdict::Broken) if display.liveness.state == State::Alive => {
-                (Verdict::Broken, format!("the display answers, the cookie is missing: {}", cookie.liveness.detail))
-            }
+            (_, Verdict::Works) => (Verdict::Works, format!("X: {x11_detail}")),
+            (_, Verdict::Broken) if display.liveness.state == State::Alive => (Verdict::Broken, x11_detail.clone()),
             (Verdict::Unknown, _) => (Verdict::Unknown, wayland.liveness.detail.clone()),
-            (_, Verdict::Unknown) => (Verdict::Unknown, display.liveness.detail.clone()),
-            (_, Verdict::Broken) => (Verdict::Broken, display.liveness.detail.clone()),
+            (_, verdict @ (Verdict::Unknown | Verdict::Broken)) => (verdict, x11_detail.clone()),
             (Verdict::Broken, _) => (Verdict::Broken, wayland.liveness.detail.clone()),
             _ => (Verdict::Missing, self.lacking(&[display, wayland], "neither DISPLAY nor WAYLAND_DISPLAY is set")),
         };
@@ -196,14 +214,14 @@ impl Tools<'_> {
         Need { purpose: Purpose::GitOverSsh, verdict, detail, parts: vec![agent, ssh] }
     }
 
-    fn clipboard(&self, display: &Part, wayland: &Part) -> Need {
+    fn clipboard(&self, display: &Part, cookie: &Part, wayland: &Part, (x11, x11_detail): &(Verdict, String)) -> Need {
         let native = program(&self.carrier, "wl-copy");
         let x_tools = X_TOOLS.map(|name| program(&self.carrier, name));
         let place = |name: &str| search::find(&self.carrier, name.as_bytes()).ok().flatten();
         let first_x = X_TOOLS.iter().filter_map(|name| place(name)).min_by_key(|found| found.index);
         let first_native = place("wl-copy");
         let has_x = x_tools.iter().any(|tool| tool.liveness.state == State::Alive);
-        let (verdict, detail) = match (simple(wayland.liveness.state), simple(display.liveness.state)) {
+        let (verdict, detail) = match (simple(wayland.liveness.state), *x11) {
             (Verdict::Works, _) if native.liveness.state == State::Alive && !comes_first(first_x.as_ref(), first_native.as_ref()) => {
                 (Verdict::Works, "wl-copy, under Wayland".to_owned())
             }
@@ -215,13 +233,14 @@ impl Tools<'_> {
             }
             (_, Verdict::Works) if has_x => (Verdict::Works, "an X tool, under X".to_owned()),
             (_, Verdict::Works) => (Verdict::Missing, "neither xclip nor xsel is on PATH".to_owned()),
+            (_, Verdict::Broken) if display.liveness.state == State::Alive => (Verdict::Broken, x11_detail.clone()),
             (Verdict::Unknown, _) => (Verdict::Unknown, wayland.liveness.detail.clone()),
-            (_, Verdict::Unknown) => (Verdict::Unknown, display.liveness.detail.clone()),
+            (_, Verdict::Unknown) => (Verdict::Unknown, x11_detail.clone()),
             (Verdict::Broken, _) => (Verdict::Broken, wayland.liveness.detail.clone()),
-            (_, Verdict::Broken) => (Verdict::Broken, display.liveness.detail.clone()),
+            (_, Verdict::Broken) => (Verdict::Broken, x11_detail.clone()),
             _ => (Verdict::Missing, self.lacking(&[display, wayland], "neither DISPLAY nor WAYLAND_DISPLAY is set")),
         };
-        let mut parts = vec![wayland.clone(), display.clone(), native];
+        let mut parts = vec![wayland.clone(), display.clone(), cookie.clone(), native];
         parts.extend(x_tools);
         Need { purpose: Purpose::Clipboard, verdict, detail, parts }
     }

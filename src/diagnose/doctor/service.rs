@@ -1,6 +1,6 @@
 //! PATH, needs, unit and lingering of a daemon, as findings.
 
-use crate::agent::{Fix, HandedOn, note};
+use crate::agent::{Fix, note};
 use crate::host::{Host, Unknown, Value};
 use crate::origin::unit::{self, Manager};
 use crate::origin::{Carrier, login};
@@ -14,8 +14,8 @@ use super::super::portrait::equal;
 use super::super::subject::Subject;
 use super::super::values::Shown;
 use super::needs::{Need, Purpose, Verdict};
-use super::points::{AUTHORITY, Carried};
 use super::search::{self, Different, PathReport};
+use super::trouble::{AUTHORITY, Carried};
 
 /// PATH against the terminal's, and what is wrong with it.
 pub fn path(
@@ -107,8 +107,8 @@ fn sentence(different: &Different) -> String {
 
 /// What tools of the daemon could do only by luck, or not at all though each variable alone is alive. `carried` is what
 /// the other repairs of this daemon bring.
-pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], handed: Option<&HandedOn>, carried: &Carried<'_>) -> Vec<Finding> {
-    let kept_back = carrier.environ.bytes(AUTHORITY).is_some() && handed.is_some_and(|handed| handed.dropped.contains_key(AUTHORITY));
+pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], carried: &Carried<'_>) -> Vec<Finding> {
+    let brings_cookie = carried.iter().any(|(name, _)| *name == AUTHORITY);
     let mut findings = Vec::new();
     for need in needs {
         let display_alive = need.parts.iter().any(|part| part.name == "DISPLAY" && part.liveness.state == State::Alive);
@@ -117,7 +117,7 @@ pub fn needs(daemon: &Subject, carrier: &Carrier<'_>, needs: &[Need], handed: Op
                 (&CLIPBOARD_UNRELIABLE, vec![note("install wl-clipboard, and put it before xclip and xsel on PATH")])
             }
             // A dead display is a finding of its own; here the display answers and its cookie is missing.
-            (Purpose::Gui, Verdict::Broken) if display_alive => match kept_back {
+            (Purpose::Gui, Verdict::Broken) if display_alive => match brings_cookie {
                 true => (&GUI_INCOMPLETE, daemon.fix(carrier.host, &Fix::Carry(carried))),
                 false => (&GUI_INCOMPLETE, vec![note("log in again with X forwarding: sshd writes the cookie then")]),
             },

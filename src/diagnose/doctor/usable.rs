@@ -14,8 +14,10 @@ enum Wanted {
     Read,
     /// To connect to it.
     Connect,
-    /// To connect to it as its owner: ssh-agent and D-Bus ask who calls.
+    /// To connect to it as its owner: D-Bus asks who calls.
     ConnectAsOwner,
+    /// The same, and root counts for everybody: ssh-agent says so.
+    ConnectAsOwnerOrRoot,
     /// To own it.
     Own,
 }
@@ -23,7 +25,7 @@ enum Wanted {
 /// Why the daemon's user could not use the terminal's value; none where that user could.
 pub fn barred(terminal: &Subject, carrier: &Carrier<'_>, daemon: &Subject, topic: Topic, value: &[u8]) -> Option<String> {
     let user = daemon.stat.as_ref()?.euid;
-    if user == 0 || terminal.stat.as_ref().is_some_and(|stat| stat.euid == user) {
+    if terminal.stat.as_ref().is_some_and(|stat| stat.euid == user) {
         return None;
     }
     let (path, wanted) = match topic {
@@ -32,7 +34,7 @@ pub fn barred(terminal: &Subject, carrier: &Carrier<'_>, daemon: &Subject, topic
             None => return Some("there is no file with its cookie".to_owned()),
         },
         Topic::Wayland => (wayland::path_of(value, carrier.environ.bytes("XDG_RUNTIME_DIR"))?, Wanted::Connect),
-        Topic::SshAgent => (value.to_vec(), Wanted::ConnectAsOwner),
+        Topic::SshAgent => (value.to_vec(), Wanted::ConnectAsOwnerOrRoot),
         Topic::Bus => {
             let path = bus::Address::parse_all(value).iter().find_map(|address| address.get("path").map(<[u8]>::to_vec))?;
             (path, Wanted::ConnectAsOwner)
@@ -55,6 +57,7 @@ pub fn barred(terminal: &Subject, carrier: &Carrier<'_>, daemon: &Subject, topic
         Wanted::Read => may(fact, user, 0o4),
         Wanted::Connect => may(fact, user, 0o2),
         Wanted::ConnectAsOwner => fact.uid == user && may(fact, user, 0o2),
+        Wanted::ConnectAsOwnerOrRoot => (user == 0 || fact.uid == user) && may(fact, user, 0o2),
         Wanted::Own => fact.uid == user,
     })
 }
@@ -74,6 +77,9 @@ fn refused(host: &Host, carrier: &Carrier<'_>, path: &[u8], user: u32, allowed: 
 /// By the owner's bits or those of everybody: whom a group admits is not looked up, and a value that may be of no
 /// use is not offered.
 fn may(fact: &PathFact, user: u32, bit: u32) -> bool {
+    if user == 0 {
+        return true;
+    }
     let bits = if fact.uid == user { fact.mode >> 6 } else { fact.mode };
     bits & bit != 0
 }

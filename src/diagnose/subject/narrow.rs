@@ -1,6 +1,7 @@
 //! What narrows a name that fits several processes, and whether the names in it mean anything.
 
 use crate::agent::Catalog;
+use crate::env::reference::Reference;
 use crate::host::{Host, Pid, Stat};
 use crate::report::{Exit, Problem};
 
@@ -21,6 +22,22 @@ impl Narrow {
         let user =
             self.user.as_ref().is_none_or(|user| user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user));
         user && self.pid.is_none_or(|pid| pid == stat.pid) && self.agent.as_ref().is_none_or(|name| name == agent)
+    }
+
+    /// What is meant where no environment was named: this terminal, or what the narrowing leads to. Nothing that was said
+    /// is passed over.
+    ///
+    /// # Errors
+    /// A user alone names no environment (2).
+    pub fn target(&self, named: Option<Reference>) -> Result<Reference, Problem> {
+        match (named, self) {
+            (Some(named), _) => Ok(named),
+            (None, Narrow { pid: Some(pid), .. }) => Ok(Reference::Pid(*pid)),
+            (None, Narrow { agent: Some(agent), .. }) => Ok(Reference::Agent(agent.clone())),
+            (None, Narrow { user: Some(user), .. }) => Err(Problem::new(Exit::Usage, "--user narrows a name, and none was given")
+                .hint(format!("Name an agent, such as: opencode --user {user}. See what runs: whoseenv ps --user {user}"))),
+            (None, _) => Ok(Reference::Terminal),
+        }
     }
 
     /// Whether what it names exists: a typing error must not pass for "nothing runs".

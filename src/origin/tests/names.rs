@@ -85,7 +85,7 @@ fn a_pid_in_a_value_means_nothing_where_the_pid_namespace_is_another_or_unknown(
     let environ = Environ::default();
     let stat = host.process(100).stat().unwrap();
     let judged = |view: View| {
-        let carrier = Carrier { host: &host, process: Some(&stat), view, environ: &environ, connect: false };
+        let carrier = Carrier { host: &host, process: Some(&stat), view, environ: &environ, born: &environ, connect: false };
         examine(&carrier, Kind::ProcessId, b"77").liveness.state
     };
     assert_eq!(judged(View::OURS), State::Alive);

@@ -184,7 +184,7 @@ fn an_authority_file_has_a_cookie_for_the_display_or_not() {
     assert_eq!(made.named(Kind::XAuthority, "/home/u/text", &[]).liveness.state, State::Unknown);
     let host = made.host();
     let environ = Environ::parse(b"HOME=/home/u\0DISPLAY=:10");
-    let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, connect: false };
+    let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, born: &environ, connect: false };
     assert_eq!(xauthority::cookie(&carrier), Ok(xauthority::Cookie::Listed));
 }
 
@@ -201,4 +201,59 @@ fn places_are_there_or_not() {
     assert_eq!(state(Kind::RuntimeDir, "/home/u"), State::Alive);
     assert_eq!(state(Kind::PathList, "/a:/b"), State::None);
     assert_eq!(state(Kind::Plain, ""), State::None);
+}
+
+#[test]
+fn pipewire_by_name_or_path_and_in_its_own_directory_first() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/1000/pipewire-0", Some(5)).socket("/run/pw/pipewire-0", None).socket("/run/pw/a pw", Some(6));
+    let state = |value: &str, environ: &[&str]| made.named(Kind::PipewireRemote, value, environ).liveness.state;
+    let (xdg, own) = ("XDG_RUNTIME_DIR=/run/user/1000", "PIPEWIRE_RUNTIME_DIR=/run/pw");
+    assert_eq!(state("/tmp/pw", &[xdg]), State::Dangling);
+    assert_eq!(state("/run/pw/a pw", &[]), State::Alive);
+    assert_eq!(state("pipewire-0", &[xdg]), State::Alive);
+    assert_eq!(state("pipewire-0", &[xdg, own]), State::Refused, "its own directory is looked into, and no other");
+    assert_eq!(state("pipewire-9", &[xdg]), State::Dangling);
+    assert_eq!(state("pipewire-0", &[]), State::Dangling, "a name that leads nowhere");
+    assert_eq!(state("[pipewire-0-manager,pipewire-0]", &[xdg]), State::Alive);
+}
+
+#[test]
+fn hyprland_by_its_signature_below_the_runtime_directory_or_where_it_was_before() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/1000/hypr/5e54c88_1747_3/.socket.sock", Some(5)).socket("/run/user/1000/hypr/crashed/.socket.sock", None);
+    made.socket("/tmp/hypr/older/.socket.sock", Some(6));
+    let xdg = ["XDG_RUNTIME_DIR=/run/user/1000"];
+    let state = |value: &str| made.named(Kind::HyprlandInstance, value, &xdg).liveness.state;
+    assert_eq!(["5e54c88_1747_3", "crashed", "older", "gone"].map(state), [State::Alive, State::Refused, State::Alive, State::Dangling]);
+    assert_eq!(made.named(Kind::HyprlandInstance, "5e54c88_1747_3", &[]).liveness.state, State::Dangling);
+    assert_eq!(state("../x"), State::Unknown);
+}
+
+#[test]
+fn the_gpg_agent_of_gnupg_2_0_has_its_pid_and_protocol_behind_its_path() {
+    let mut made = MadeUp::new();
+    made.socket("/tmp/gpg-AbCdEf/S.gpg-agent", Some(5));
+    let state = |value: &str| made.named(Kind::SocketAddress, value, &[]).liveness.state;
+    assert_eq!(state("/tmp/gpg-AbCdEf/S.gpg-agent:2711:1"), State::Alive);
+    assert_eq!(state("/tmp/gpg-gone/S.gpg-agent:2711:1"), State::Dangling);
+}
+
+#[test]
+fn a_proxy_on_this_machine_listens_or_not_and_another_machine_s_is_not_looked_at() {
+    let mut made = MadeUp::new();
+    made.listens("127.0.0.1:3128", 5).listens("127.0.0.1:1080", 6);
+    let state = |value: &str| made.named(Kind::Proxy, value, &[]).liveness.state;
+    for alive in
+        ["http://127.0.0.1:3128", "http://ann:pw@localhost:3128/", "localhost:3128", "socks5h://127.0.0.1", "HTTP://127.0.0.1:3128"]
+    {
+        assert_eq!(state(alive), State::Alive, "{alive}");
+    }
+    for refused in ["http://127.0.0.1:9", "http://[::1]:9/", "socks5://localhost:9050", "127.0.0.1:9"] {
+        assert_eq!(state(refused), State::Refused, "{refused}");
+    }
+    for unknown in ["http://proxy.example:3128", "http://192.0.2.1:3128", "http://localhost", "nonsense", "http://:0"] {
+        assert_eq!(state(unknown), State::Unknown, "{unknown}");
+    }
+    assert_eq!(state(""), State::Missing);
 }
