@@ -88,10 +88,21 @@ pub fn registrations(host: &Host, processes: &[AgentProcess]) -> Vec<Registratio
 }
 
 fn roots(host: &Host, processes: &[AgentProcess]) -> Vec<Roots> {
-    let terminal = host.terminal().ok();
-    let own = terminal.and_then(|terminal| Roots::of(terminal.environ.as_ref().ok()?, terminal.stat.euid, View::OURS));
     let daemons = processes.iter().filter(|process| process.agent == ID && process.role != Role::Tool && process.parent.is_none());
-    own.into_iter().chain(daemons.filter_map(|process| roots_of(host, process))).collect()
+    // A daemon's own account comes first: whose file it should be is not for the one who asks to say.
+    daemons.filter_map(|process| roots_of(host, process)).chain(asker(host)).collect()
+}
+
+/// Where the user at this terminal would keep them. With somebody else's HOME (`sudo -E`, `su -m`) they are somebody else's.
+fn asker(host: &Host) -> Option<Roots> {
+    let terminal = host.terminal().ok()?;
+    let mut roots = Roots::of(terminal.environ.as_ref().ok()?, terminal.stat.euid, View::OURS)?;
+    if let Ok(directory) = host.path(roots.view, roots.state.as_bytes())
+        && directory.uid != 0
+    {
+        roots.uid = directory.uid;
+    }
+    Some(roots)
 }
 
 /// The directories in which a process keeps its files.
