@@ -190,7 +190,7 @@ impl Host {
             Source::Recording { recorder, .. } => {
                 let fact = read();
                 if !UNRECORDED.get() {
-                    recorder.keep(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
+                    recorder.keep_masked(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
                 }
                 fact
             }
@@ -318,6 +318,13 @@ impl Host {
             Ok(stats.iter().map(|stat| (stat.pid, stat.clone())).collect())
         };
         self.table.get_or_init(read).as_ref().map_err(Clone::clone)
+    }
+
+    /// Why a process that a snapshot lists cannot be told any more, if one cannot: then that no process is this or that is not known.
+    pub fn lost_process(&self) -> Option<Unknown> {
+        let Source::Captured(captured) = &self.source else { return None };
+        let lost = |pid: Pid| self.process(pid).stat().err().filter(|unknown| !unknown.is_absence());
+        captured.pids().into_iter().find_map(lost)
     }
 
     /// The processes from `pid` up to pid 1 (or to the first one that cannot be read), `pid` first.

@@ -5,6 +5,7 @@ use super::recognise::{Look, Recogniser};
 use super::relate::Seen;
 use super::{AgentProcess, Generation, KnownBy, Role};
 use crate::host::{Exe, Fact, Host, Stat, Unknown};
+use crate::redact;
 use crate::verdict::{Evidence, How};
 
 /// Every agent process, in order of pid, with the catalogue that is part of the program.
@@ -95,7 +96,7 @@ fn evidence(
     let pid = stat.pid;
     let at = host.machine().taken_at();
     let saw = |source: String, detail: String| Evidence { source, how: How::Passive, at: at.clone(), detail };
-    let path = exe.as_ref().map_or_else(Unknown::to_string, |exe| String::from_utf8_lossy(&exe.shown()).into_owned());
+    let path = exe.as_ref().map_or_else(Unknown::to_string, |exe| String::from_utf8_lossy(redact::place(&exe.shown())).into_owned());
     match &seen.known_by {
         KnownBy::Program => {
             let version = version.unwrap_or("of no stated version");

@@ -14,6 +14,7 @@ use super::catalog::{Catalog, Subject};
 use super::program::{Program, ReadAt, sections};
 use super::{Generation, KnownBy, Listener, Mode, Role, bun, opencode, zeroclaw};
 use crate::host::{Exe, Fact, Host, Pid, Proc, ProgramKey, Raw, Stat, Unknown, View};
+use crate::redact;
 
 /// What a process is by its program and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -264,7 +265,9 @@ impl<'h> Recogniser<'h> {
                     marks.len() - 1
                 });
                 let is = |key: &Option<String>| key.as_ref().is_some_and(|key| key.as_bytes() == name);
-                let text = std::str::from_utf8(&part[at + 1..]).ok().filter(|text| !text.is_empty());
+                // What is masked as a value is no session's id either.
+                let sound = |text: &&str| !text.is_empty() && redact::secret(name, text.as_bytes(), true).is_none();
+                let text = std::str::from_utf8(&part[at + 1..]).ok().filter(sound);
                 // getenv answers with the first of several.
                 if is(&agent.session) && marks[index].session.is_none() {
                     marks[index].session = text.map(str::to_owned);

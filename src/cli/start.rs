@@ -80,6 +80,11 @@ impl Start {
     pub fn finish<T>(&self, report: &mut Report<T>) {
         snapshot_faults(&self.host, report);
         report.findings.retain(|finding| !self.ignore.contains(&finding.id));
+        // What is masked was masked where it was read; this is for a host's string that found a way round.
+        for finding in &mut report.findings {
+            finding.sentences(|text| self.redactor.sentence(text));
+        }
+        report.notes.iter_mut().for_each(|note| self.redactor.sentence(note));
     }
 
     /// Prints why there is no answer.

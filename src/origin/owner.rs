@@ -160,6 +160,10 @@ fn told_to_children(host: &Host, sshd: Pid) -> Option<Connection> {
 /// An ordinary account may read its own shells, and not the sshd above them.
 pub fn given_by_sshd(host: &Host, name: &str, same: impl Fn(&[u8]) -> bool) -> Vec<(Connection, Stat)> {
     let Ok(table) = host.table() else { return Vec::new() };
+    // Whom one that was lost would have named, nobody knows.
+    if host.lost_process().is_some() {
+        return Vec::new();
+    }
     let mut children: Vec<&Stat> =
         table.values().filter(|stat| !is_sshd(stat) && table.get(&stat.ppid).is_some_and(is_sshd) && !stat.is_zombie()).collect();
     children.sort_by_key(|stat| stat.pid);

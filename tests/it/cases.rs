@@ -467,3 +467,26 @@ fn a_decoy_is_no_agent_and_a_renamed_program_is_one() {
     decoy.stop();
     renamed.stop();
 }
+
+/// A program that was started in a pane carries the tty of the login that started the server: it was never on that one.
+#[test]
+fn what_was_started_in_a_pane_was_not_born_on_the_login_s_tty() {
+    let world = need!(World::new());
+    let mut a = need!(world.login(Login::from(2, &world.user).terminal(Terminal::Window { columns: 100, rows: 30 })));
+    let tmux = need!(Tmux::start_in(&mut a, "work"));
+    let pid = world.user.home.join("started.pid");
+    let line = format!("setsid sh -c 'echo $$ >{0}_; mv {0}_ {0}; exec sleep 600' &", pid.display());
+    tmux.ask(&["send-keys", "-t", "main", "-l", &line]);
+    tmux.ask(&["send-keys", "-t", "main", "Enter"]);
+    wait_until("the program in the pane", || pid.exists());
+    let pid = std::fs::read_to_string(&pid).unwrap().trim().to_owned();
+    let tty = a.var("SSH_TTY").expect("a login with a terminal").to_owned();
+    wait_until("setsid", || look::Process::read(pid.parse().unwrap()).is_some_and(|process| process.comm == "sleep"));
+    let (show, _) = a.whoseenv(&["show", &pid, "--json"]);
+    assert_eq!(variable(&show, "SSH_TTY")["value"], tty);
+    assert!(show["data"]["birth"].get("tty").is_none(), "{:#}", show["data"]["birth"]);
+    assert!(show["data"]["birth"]["tmux"].as_str().unwrap().starts_with(tmux.socket.to_str().unwrap()));
+    let (ps, _) = a.whoseenv(&["ps", "--all", "--pid", &pid, "--json"]);
+    assert_eq!(ps["data"]["processes"][0]["birth"], show["data"]["birth"]);
+    Other::new(pid.parse().unwrap()).unwrap().stop();
+}
