@@ -11,7 +11,7 @@
 //! hosts/…                  addresses that /etc/hosts gives the host names of values
 //! connect.json             what a thing answered that was opened (--connect)
 //! commands.json            what tmux, systemctl or a login shell printed, where one was named
-//! users.json, pids.json, outlives.json, proc.json   login names, how pids map, what outlives an ssh connection, what /proc hides
+//! users.json, pids.json, holders.json, outlives.json, proc.json   login names, how pids map, who has a socket, what outlives an ssh connection, what /proc hides
 //! ```
 //!
 //! A file is a JSON object of facts; a fact is `{"value": …}` or `{"unknown": {"reason": …}}`. The directory is

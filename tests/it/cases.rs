@@ -16,7 +16,7 @@ use crate::world::parts::{Agent, Bus, Tmux};
 use crate::world::sshd::{Login, Session, Terminal, X11, quoted};
 use crate::world::stub_model::StubModel;
 use crate::world::wayland::Wayland;
-use crate::world::{Needed, World, peers};
+use crate::world::{Needed, World, need, peers};
 
 /// `owner NAME TARGET`'s data.
 fn owner(asker: &mut Session, query: &str, target: &str) -> Value {
@@ -489,4 +489,55 @@ fn what_was_started_in_a_pane_was_not_born_on_the_login_s_tty() {
     let (ps, _) = a.whoseenv(&["ps", "--all", "--pid", &pid, "--json"]);
     assert_eq!(ps["data"]["processes"][0]["birth"], show["data"]["birth"]);
     Other::new(pid.parse().unwrap()).unwrap().stop();
+}
+
+/// Whatever its owner runs is looked through for a socket that no sshd and no X server has, and by path as by name.
+#[test]
+fn who_listens_is_found_among_what_the_socket_s_owner_runs() {
+    let world = need!(World::new());
+    let perl = need!(need::tool("perl", "perl-base"));
+    let mut a = need!(world.user_from(2));
+    let number = (48..200).find(|number| look::listeners(6000 + number).is_empty()).unwrap();
+    let script =
+        format!("$s = IO::Socket::INET->new(LocalAddr => \"127.0.0.1\", LocalPort => {}, Listen => 1) or die; sleep 600", 6000 + number);
+    let listener = a.spawn(&format!("{} -MIO::Socket::INET -e {}", perl.display(), quoted(&script)));
+    wait_until("the listener", || !look::listeners(6000 + number).is_empty());
+    let tmux = need!(Tmux::start_in(&mut a, "inner"));
+    let comm = look::Process::read(listener.pid).unwrap().comm;
+    let display = format!("localhost:{number}.0");
+    let socket = tmux.socket.to_str().unwrap().to_owned();
+    let inherited = a.display().to_owned();
+    a.stdout(&format!("export DISPLAY={display}"));
+    let sleeper = a.spawn("setsid sleep 600");
+    let pid = sleeper.pid.to_string();
+    for root in [false, true] {
+        let mut ask = |arguments: &[&str]| match root {
+            true => Needed::Ok(world.ask_as_root(&mut a, arguments)?),
+            false => Ok(a.whoseenv(arguments)),
+        };
+        let (owner, _) = need!(ask(&["owner", "DISPLAY", &pid, "--json"]));
+        // Nobody can say whether it speaks X. That it is no sshd is known, and so is its name.
+        let data = &owner["data"];
+        assert_eq!((&data["owner"]["pid"], &data["owner"]["comm"]), (&json!(listener.pid), &json!(comm)), "root {root}: {owner:#}");
+        assert_eq!(data["liveness"]["state"], "unknown", "{owner:#}");
+        assert!(!owner.to_string().contains("may not be read from this account"), "{owner:#}");
+        let (owner, _) = need!(ask(&["owner", &socket, "--json"]));
+        assert_eq!(
+            (&owner["data"]["liveness"]["state"], &owner["data"]["owner"]["pid"]),
+            (&json!("alive"), &json!(tmux.pid())),
+            "root {root}: {owner:#}"
+        );
+    }
+    // Born in a login that has ended, it is not that login's forward.
+    a.disconnect();
+    let mut b = need!(world.user_from(3));
+    let (owner, _) = b.whoseenv(&["owner", "DISPLAY", &pid, "--json"]);
+    assert_eq!(
+        (&owner["data"]["liveness"]["state"], &owner["data"]["owner"]["pid"]),
+        (&json!("reused"), &json!(listener.pid)),
+        "{owner:#}"
+    );
+    assert_ne!(inherited, display);
+    sleeper.stop();
+    listener.stop();
 }
