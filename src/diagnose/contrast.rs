@@ -71,24 +71,28 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
                 report.notes.push(note.clone());
             }
         }
-        match &subject.environ {
-            Err(Unknown::NotPermitted) => {
+        match (&subject.environ, subject.known()) {
+            (Err(Unknown::NotPermitted), _) => {
                 report.not_permitted = true;
                 report
                     .notes
                     .push(format!("the environment of {} may not be read from this account; ask as its user or as root", subject.label));
             }
-            Err(reason) => {
+            (Err(reason), _) => {
                 report.undetermined = true;
                 report.notes.push(format!("the environment of {} could not be read: {reason}", subject.label));
             }
-            Ok(environ) if environ.overwritten => {
+            (Ok(environ), _) if environ.overwritten => {
                 report.undetermined = true;
                 report
                     .notes
                     .push(format!("{} wrote over its environment block: what it was started with can no longer be read", subject.label));
             }
-            Ok(_) => {}
+            (Ok(_), Err(reason)) => {
+                report.undetermined = true;
+                report.notes.push(format!("{}: {reason}", subject.label));
+            }
+            (Ok(_), Ok(_)) => {}
         }
     }
     report

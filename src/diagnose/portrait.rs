@@ -185,10 +185,9 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
             let evidence = carrier.saw(&subject.source, "the block holds no environment");
             report.findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &subject.label, message).evidence([evidence]));
         }
-        Ok(environ) if environ.entries.is_empty() => report.notes.push(match subject.stat.as_ref() {
-            Some(stat) if stat.kernel_thread => "a thread of the kernel has no environment".to_owned(),
-            Some(stat) if stat.is_zombie() => "a zombie has no environment: it has ended and waits for its parent".to_owned(),
-            _ => "the environment is empty".to_owned(),
+        Ok(environ) if environ.entries.is_empty() => report.notes.push(match subject.known() {
+            Err(why) => why.to_string(),
+            Ok(_) => "the environment is empty".to_owned(),
         }),
         Ok(_) => {}
     }

@@ -31,6 +31,15 @@ fn a_zombie_and_a_thread_of_the_kernel_are_told_to_every_account() {
         assert_eq!(document["data"]["process"].get("unreadable"), None);
         assert!(text(&document["notes"]).contains(words), "{:#}", document["notes"]);
         assert_eq!(document["notes"], roots["notes"]);
+        // Nothing can be said of what it could do, nor that it lacks what this terminal has.
+        assert_eq!(document["data"]["needs"], json!([]));
+        for diff in [run(&["diff", &pid, "--json"]), as_nobody("", &program, &["diff", &pid, "--json"])] {
+            let (document, code) = (envelope(&diff), diff.code);
+            let rows = document["data"]["variables"].as_array().unwrap();
+            assert!(!rows.is_empty() && rows.iter().all(|row| row["state"] == "unknown"), "{document:#}");
+            assert_eq!(code, 5, "{document:#}");
+            assert!(text(&document["notes"]).contains(words), "{:#}", document["notes"]);
+        }
         let all = as_nobody("", &program, &["ps", "--all", "--json", "--pid", &pid]);
         assert_eq!(envelope(&all)["data"]["processes"][0].get("unreadable"), None, "{}", all.stdout);
     }
