@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::env::diff::{self, State};
 use crate::env::{Class, catalog};
-use crate::host::{Environ, Host, Unknown};
+use crate::host::{Entry, Environ, Host, Unknown};
 use crate::redact::Redactor;
 use crate::report::{Report, Rows};
 use crate::verdict::Liveness;
@@ -92,7 +92,22 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
                 report.undetermined = true;
                 report.notes.push(format!("{}: {reason}", subject.label));
             }
-            (Ok(_), Ok(_)) => {}
+            (Ok(environ), Ok(_)) => {
+                // Entries of no name, or of one that may not be shown, have nothing to be compared with.
+                let odd = |entry: &&Entry| {
+                    entry.value.is_none() || redactor.name(entry.name.as_bytes()).is_err() || entry.name.as_bytes().is_empty()
+                };
+                match environ.entries.iter().filter(odd).count() {
+                    0 => {}
+                    1 => report
+                        .notes
+                        .push(format!("1 entry of {} has no name to compare it by: it has no `=`, or an odd one", subject.label)),
+                    odd => report.notes.push(format!(
+                        "{odd} entries of {} have no name to compare them by: they have no `=`, or an odd one",
+                        subject.label
+                    )),
+                }
+            }
         }
     }
     report

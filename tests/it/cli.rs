@@ -276,6 +276,19 @@ fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     assert_eq!(json.code, 3);
     let document = json.json();
     assert_eq!((&document["status"], &document["error"]["message"]), (&json!("not_found"), &json!("there is no process 4194304")));
+    let schema_of = |name: &str| -> Value { serde_json::from_str(&run(&["schema", name]).stdout).unwrap() };
+    for arguments in [&["frobnicate", "--format", "ndjson"][..], &["ps", "--nonsense", "--format=ndjson"], &["ps", "--nonsense", "--json"]]
+    {
+        let usage = run(arguments);
+        let document = usage.json();
+        assert_eq!((usage.code, &document["schema"]), (2, &json!("whoseenv.usage/1")), "{arguments:?}");
+        assert!(document["error"]["message"].as_str().unwrap().contains(arguments.iter().find(|word| word.contains("n")).unwrap()));
+        assert_eq!(usage.stderr, "");
+        assert_eq!(usage.stdout.lines().count() == 1, !arguments.contains(&"--json"), "ndjson is one line");
+    }
+    for name in ["usage", "man", "completions", "schema"] {
+        assert_eq!(schema_of(name)["title"], format!("whoseenv.{name}/1"));
+    }
     let usage = run(&["frobnicate", "--json"]);
     assert_eq!((usage.code, &usage.json()["status"]), (2, &json!("failed")));
 }
