@@ -49,10 +49,13 @@ pub fn discover_with(recogniser: &Recogniser<'_>) -> Fact<Vec<AgentProcess>> {
     Ok(processes)
 }
 
-/// Gives the registration to the process it names, if that is an OpenCode.
+/// Gives the registration to the process it names, if that is an OpenCode of the account whose file it is.
 fn attach(processes: &mut [AgentProcess], registration: Registration) {
     let Some(pid) = registration.registered().map(|registered| registered.pid) else { return };
-    let named = processes.iter_mut().find(|process| process.agent == opencode::ID && process.stat.pid == pid && process.parent.is_none());
+    let named = processes.iter_mut().find(|process| {
+        let same_account = process.stat.euid == registration.roots.uid;
+        process.agent == opencode::ID && process.stat.pid == pid && process.parent.is_none() && same_account
+    });
     if let Some(process) = named {
         process.registration = Some(registration);
     }

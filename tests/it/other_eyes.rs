@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::bad_input::{NOBODY, as_nobody, envelope, own_root, public, text};
 use crate::puppet::Puppet;
 use crate::run::{Sleeper, ran, run, write};
-use crate::world::World;
 use crate::world::daemons::{Opencode, Start};
 use crate::world::look::wait_for;
 use crate::world::need::tool;
+use crate::world::{Story, World};
 
 #[test]
 fn a_zombie_and_a_thread_of_the_kernel_are_told_to_every_account() {
@@ -179,4 +179,35 @@ fn a_healthy_service_is_found_healthy_from_su_runuser_and_an_orphan() {
         let ids = text(&document["findings"]);
         assert!(!ids.contains("registration."), "{how}: {ids}");
     }
+}
+
+/// A registration file that names another account's service is told to the one whose file it is, and spoils nothing of the other's.
+#[test]
+fn a_registration_that_names_another_account_s_process_is_told_to_its_owner() {
+    let story = need!(Story::new());
+    let stranger = &story.world.stranger;
+    let said = std::fs::read_to_string(story.world.user.home.join(".local/state/opencode/service.json")).unwrap();
+    let file = stranger.home.join(".local/state/opencode/service.json");
+    stranger.write(&file, &said);
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let program = story.b.whoseenv.clone().unwrap();
+    let asked = ran(stranger.command(&program).args(["doctor", "--user", &stranger.name, "--json"]));
+    let document = envelope(&asked);
+    let found: Vec<&Value> = document["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["id"].as_str().unwrap().starts_with("registration."))
+        .collect();
+    let pid = story.service.pid();
+    assert_eq!((found.len(), asked.code), (1, 1), "{document:#}");
+    assert_eq!((&found[0]["id"], &found[0]["outcome"]), (&json!("registration.pid"), &json!("confirmed")));
+    let message = found[0]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("pid {pid}")), "{message}");
+    assert!(message.ends_with(&format!("that process is {}'s, and the file is {}'s", story.world.user.name, stranger.name)), "{message}");
+    // Of root too, whose question meets both files.
+    let everyone = run(&["doctor", "--json"]).json();
+    let daemons = everyone["data"]["daemons"].as_array().unwrap();
+    let daemon = daemons.iter().find(|daemon| daemon["pid"] == pid).unwrap();
+    assert_eq!(daemon["registration"]["path"], story.world.user.home.join(".local/state/opencode/service.json").to_str().unwrap());
 }
