@@ -228,12 +228,15 @@ fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
     }
 }
 
-/// Something listens that is neither sshd nor an X server by name. It may be a proxy that somebody set up by hand; where the
-/// display is a forward's and its login has ended, it is not that forward.
+/// Something listens that is neither sshd nor an X server by name: it may be a proxy that somebody set up by hand. Where the display
+/// has the form of a forward, it is not that forward, and whether it leads to a screen nobody knows.
 fn no_server(carrier: &Carrier<'_>, display: &Display, birth: Option<&Connection>, comm: &str) -> Named {
-    let what = format!("{comm} listens as display {}, which is neither sshd nor an X server", display.number);
-    let standing = birth.filter(|_| display.is_forwarded()).map(|birth| ssh::standing(carrier, birth));
-    match standing {
+    let number = display.number;
+    if !display.is_forwarded() {
+        return Named::new(State::Alive, format!("{comm} listens for display {number}"));
+    }
+    let what = format!("{comm} listens as display {number}, which is neither sshd nor an X server");
+    match birth.map(|birth| ssh::standing(carrier, birth)) {
         Some((Standing::Ended, seen)) => {
             let mut named = Named::new(State::Reused, what).with([seen]);
             named.same_connection = Some(false);

@@ -335,7 +335,11 @@ fn what_is_ignored_is_counted_and_nothing_is_called_fine() {
     assert_eq!(ran.code, 0, "{}", ran.stdout);
     assert!(ran.stdout.contains("Nothing else wrong.") && !ran.stdout.to_lowercase().contains("nothing wrong"), "{}", ran.stdout);
     let joined: Vec<&str> = ran.stdout.split_whitespace().collect();
-    assert!(joined.join(" ").contains(&format!("{all} finding{} left out by --ignore: {}", if all == 1 { "" } else { "s" }, ids.join(", "))), "{}", ran.stdout);
+    assert!(
+        joined.join(" ").contains(&format!("{all} finding{} left out by --ignore: {}", if all == 1 { "" } else { "s" }, ids.join(", "))),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
