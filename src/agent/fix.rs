@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{AgentProcess, Role};
 use crate::host::{Host, Raw, View};
+use crate::redact;
 use crate::verdict::{Evidence, Finding, How, Outcome, registry};
 
 /// What shall change. Values are this terminal's, checked alive by whoever asks.
@@ -79,7 +80,7 @@ pub(super) fn install_first(host: &Host, process: &AgentProcess, name: &str) -> 
 /// Where this terminal finds a program.
 pub(super) fn on_path(host: &Host, name: &str) -> Option<Raw> {
     let terminal = host.terminal().ok()?;
-    let path = terminal.environ.as_ref().ok()?.bytes("PATH")?;
+    let path = terminal.environ.as_ref().ok()?.bytes("PATH").filter(|path| redact::secret(b"PATH", path, false).is_none())?;
     let has = |dir: &&[u8]| {
         let programs = host.programs(View::OURS, dir);
         programs.is_ok_and(|programs| programs.iter().any(|program| program.as_bytes() == name.as_bytes()))
@@ -119,7 +120,7 @@ pub(super) fn deleted_exe(host: &Host, process: &AgentProcess, restart: Vec<Stri
         source: format!("/proc/{}/exe", process.stat.pid),
         how: How::Passive,
         at: host.machine().taken_at(),
-        detail: String::from_utf8_lossy(&exe.shown()).into_owned(),
+        detail: String::from_utf8_lossy(redact::place(&exe.shown())).into_owned(),
     };
     let message = format!("the program it runs{running} was removed or replaced on disk since it started");
     Some(Finding::new(&registry::DAEMON_DELETED_EXE, Outcome::Confirmed, process.subject(), message).evidence([evidence]).fix(restart))

@@ -205,7 +205,12 @@ fn program_name(name: &[u8]) -> Verdict {
 
 fn option_name(name: &[u8]) -> bool {
     match name.strip_prefix(b"--") {
-        Some(long) => made_of(long, 40, b"-_.") && long[0].is_ascii_alphanumeric() && !entropy::random_text(long),
+        Some(long) => {
+            // Options are words; small letters, capitals and digits all in one long name are a key's way.
+            let kinds = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_digit];
+            let key = long.len() >= 16 && kinds.iter().all(|kind| long.iter().any(kind));
+            made_of(long, 40, b"-_.") && long[0].is_ascii_alphanumeric() && !key && !entropy::random_text(long)
+        }
         None => {
             let short = &name[1..];
             let word = made_of(short, 16, b"-") && short.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'-');

@@ -45,9 +45,21 @@ pub(super) fn random_text(text: &[u8]) -> bool {
 const LENIENT: usize = 26;
 const STRICT: usize = 16;
 
-/// Whether an argument that is a path holds a part that looks random.
+/// Whether an argument that is a path holds a part that looks random, or is none: base64 may begin with a slash too, and
+/// others may stand in it. Then no part of it is a word.
 pub(super) fn random_argument_path(path: &[u8]) -> bool {
-    random_path(path, STRICT)
+    random_path(path, STRICT) || slashed_key(path)
+}
+
+fn slashed_key(path: &[u8]) -> bool {
+    let parts = || path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+    let is_word = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_lowercase() || b"._-".contains(byte));
+    let of_base64 = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+=".contains(byte));
+    // Names in capitals and with numbers make paths too: what tells is how often the kind of character changes inside a part.
+    let measures = || parts().map(Measure::of);
+    let (length, changes) = measures().fold((0, 0), |(length, changes), part| (length + part.length, changes + part.changes));
+    let mixed = length >= STRICT && changes >= 4 && changes * 4 >= length;
+    mixed && parts().all(of_base64) && !parts().any(|part| part.len() > 2 && is_word(part))
 }
 
 pub(super) fn is_path(text: &[u8]) -> bool {
@@ -192,6 +204,19 @@ mod tests {
         }
         assert!(!random_value(b"3f2b8c1e-5d7a-4e9b-8c6d-1a2b3c4d5e6f", true), "an identifier may be random");
         assert!(random_value(b"/x/aB3dE5gH7jK9lM1nO3pQ5rS7tU9v", true), "a path of random parts may not");
+    }
+
+    #[test]
+    fn a_key_with_slashes_is_no_path() {
+        // `openssl rand -base64 24`, until one began with a slash.
+        for key in ["/mV8aZ1/Qk3xYt7R2/bN5cW9eL0dHs6f", "/R3xK9/dP2vL7qT5zW8/nB4mC1yH6j=="] {
+            assert!(random_argument_path(key.as_bytes()), "{key}");
+        }
+        for path in
+            ["/usr/lib/X11/R6", "/srv/MyProject2/Build7/Output3", "/A/B2/C3", "/dev/pts/12", "/Users/JohnDoe/IdeaProjects/App2Go", "/"]
+        {
+            assert!(!random_argument_path(path.as_bytes()), "{path}");
+        }
     }
 
     #[test]
