@@ -1,10 +1,9 @@
 //! What a program file contains: which file is meant, and one report a question.
 
 pub mod comparison;
-pub mod database;
 pub mod identity;
 pub mod inventory;
-
+pub mod older;
 pub mod operations;
 mod places;
 pub mod strings;
