@@ -6,6 +6,7 @@ pub mod holders;
 pub mod info;
 pub mod keep;
 pub mod look;
+pub mod programs;
 pub mod rows;
 
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 use crate::cli::Global;
 use crate::diagnose::db::Asked;
 use crate::diagnose::db::audit::{self, Data};
+use crate::diagnose::db::programs;
 use crate::report::{Exit, Page, Problem, Report, Style, Text};
 use crate::verdict::{Finding, Outcome, Severity};
 
@@ -19,7 +20,7 @@ pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
         let mut report = audit::audit(&start.host, store, asked.quiet)?;
         if args.binaries {
             let unlisted = |reason| Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"));
-            audit::add_programs(&start.host, store, &mut report).map_err(unlisted)?;
+            programs::add(&start.host, store, &mut report).map_err(unlisted)?;
         }
         Ok(start.answer(report, page))
     })

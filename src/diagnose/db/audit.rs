@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::agent::plugins::Configured;
 use crate::agent::quote;
 use crate::diagnose::binaries::inventory::Binary;
-use crate::diagnose::binaries::older;
 use crate::host::machine::rfc3339;
-use crate::host::{Fact, Host, View};
+use crate::host::{Host, View};
 use crate::report::{Problem, Progress, Report, Rows};
 use crate::store::audit::{self, Facts, Integrity};
 use crate::store::{Opened, ReadAs, Refusal, Tables, open};
@@ -95,19 +94,6 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
         report.undetermined = true;
     }
     Ok(report)
-}
-
-/// Adds the programs that are found here, and the findings on those that are older than the store.
-///
-/// # Errors
-/// When the processes of the machine cannot be listed.
-pub fn add_programs(host: &Host, store: &Store, report: &mut Report<Data>) -> Fact<()> {
-    let examined = older::examine_for(host, store)?;
-    report.data.binaries = Some(examined.data.binaries);
-    report.findings.extend(examined.findings);
-    report.notes.extend(examined.notes);
-    report.undetermined |= examined.undetermined;
-    Ok(())
 }
 
 fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, ReadAs), Refusal> {
