@@ -125,7 +125,7 @@ pub fn token() -> std::io::Result<String> {
     while filled < bytes.len() {
         filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(crate::host::hex(&bytes))
 }
 
 /// A value that nobody else has.

@@ -106,12 +106,8 @@ impl FingerprintKey {
 
     /// The first 12 hexadecimal digits of HMAC-SHA256.
     pub fn fingerprint(&self, value: &[u8]) -> String {
-        use std::fmt::Write;
         let tag = self.0.clone().chain_update(value).finalize().into_bytes();
-        tag.iter().take(6).fold(String::with_capacity(12), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        crate::host::hex(&tag[..6])
     }
 }
 

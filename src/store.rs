@@ -7,7 +7,7 @@
 //! | `copy` | private copies: made, judged, removed, swept |
 //! | `armour` | what a connection may do at all |
 //! | `refusal` | why there is no answer |
-//! | `generation`, `schema` | which host wrote it, and what is in it |
+//! | `generation`, `schema`, `migrations` | which host wrote it, what is in it, which changes were made to it |
 //! | `sessions`, `inbox`, `kv`, `events` | one question each, as rows |
 //! | `rows`, `text`, `shape` | rows from SQLite to JSON: blocks, bytes, the form of a value |
 //! | `audit` | what is wrong with a store, from the store alone |
@@ -24,6 +24,7 @@ pub mod events;
 pub mod generation;
 pub mod inbox;
 pub mod kv;
+pub mod migrations;
 pub mod open;
 pub mod refusal;
 pub mod rows;

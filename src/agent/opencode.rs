@@ -44,6 +44,9 @@ const FIRST: Marker = Marker { text: b"OPENCODE_PID", proves: Generation::V1 };
 /// Which generation the program's JavaScript shows; none where no string decides, or there is too much to read.
 ///
 /// 1.18.34 is decided by its entry module (200 KB); the preview has 17 MB of JavaScript, all of which is read.
+///
+/// The strings are those of `binary/fingerprints.toml`, which a test compares. The table itself is not asked: a row of it also
+/// names what must not be there, which takes all of a program's JavaScript to know, and `ps` has no time for that.
 pub(super) fn generation(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<Generation>> {
     const LIMIT: u64 = 96 << 20;
     let Some(entry) = payload.scripts.first() else { return Ok(None) };
@@ -199,6 +202,17 @@ mod tests {
         assert_eq!(facts("--user-agent=opencode-grok/1.0.0 --", &["OPENCODE_PID"]), None, "a fork is another product");
         assert_eq!(facts("--", &["process.env.OPENCODE_PID"]), Some((None, Some(Generation::V1))));
         assert_eq!(facts("--", &["another program"]), None);
+    }
+
+    #[test]
+    fn every_marker_is_a_string_of_the_table_for_the_same_generation() {
+        let table = crate::binary::fingerprints::Table::built_in();
+        for marker in LATER.iter().chain([&FIRST]) {
+            let text = std::str::from_utf8(marker.text).unwrap();
+            let has = |strings: &[String]| strings.iter().any(|string| string == text);
+            let row = table.generations.iter().find(|row| row.product == ID && row.title == marker.proves.word()).unwrap();
+            assert!(has(&row.strings.all) || has(&row.strings.any), "{text} proves {}", row.title);
+        }
     }
 
     proptest::proptest! {

@@ -232,15 +232,11 @@ fn notes_in(file: &dyn ReadAt, mut segment: Range<u64>, found: &mut Vec<Note>) -
 
 /// The note of type 3 and name `GNU`, as linkers write it.
 fn build_id(file: &dyn ReadAt) -> io::Result<Option<String>> {
-    use std::fmt::Write;
     const BUILD_ID: u32 = 3;
     const LONGEST: u64 = 64;
     let Some(note) = notes(file)?.into_iter().find(|note| note.kind == BUILD_ID && note.name == b"GNU") else { return Ok(None) };
     let id = file.part(note.range.start..note.range.end.min(note.range.start + LONGEST))?;
-    Ok(Some(id.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })))
+    Ok(Some(crate::host::hex(&id)))
 }
 
 fn machine(number: u16) -> String {

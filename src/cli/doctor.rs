@@ -12,7 +12,7 @@ use crate::env::reference::Reference;
 use crate::host::Host;
 use crate::report::{Exit, Problem};
 
-pub use page::needs_table;
+pub use page::{needs_table, programs_table};
 
 /// Find everything that is wrong between this terminal and the agent daemons here, and the fix for each
 #[derive(Debug, Default, clap::Args)]

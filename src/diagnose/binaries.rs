@@ -1,10 +1,9 @@
 //! What a program file contains: which file is meant, and one report a question.
 
 pub mod comparison;
-pub mod database;
 pub mod identity;
 pub mod inventory;
-
+pub mod older;
 pub mod operations;
 mod places;
 pub mod strings;
@@ -139,15 +138,8 @@ pub fn open(host: &Host, target: &Target, narrow: &Narrow) -> Result<Opened, Pro
 
 fn opened(label: &str, file: Fact<File>) -> Result<File, Problem> {
     file.map_err(|reason| {
-        let (exit, why) = match &reason {
-            Unknown::Absent => (Exit::NotFound, reason.to_string()),
-            Unknown::NotPermitted => (Exit::NotPermitted, reason.to_string()),
-            Unknown::Malformed(why) => (Exit::Usage, why.clone()),
-            Unknown::Deadline => (Exit::Undetermined, reason.to_string()),
-            _ => (Exit::Io, reason.to_string()),
-        };
-        let problem = Problem::new(exit, format!("{label}: {why}"));
-        match exit {
+        let problem = Problem::unread(label, &reason);
+        match problem.exit {
             Exit::Usage => problem.hint("Name a file, pid:N or an agent; what comes through a pipe is read from -"),
             Exit::NotFound => problem.hint("Name a file, pid:N or an agent that runs: whoseenv ps"),
             _ => problem,

@@ -6,6 +6,7 @@ pub mod holders;
 pub mod info;
 pub mod keep;
 pub mod look;
+pub mod programs;
 pub mod rows;
 
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ pub fn find(host: &Host, processes: &[AgentProcess], asked: &Asked) -> Result<Ve
         use std::os::unix::ffi::OsStrExt;
         let path = std::path::absolute(file).unwrap_or_else(|_| file.clone());
         let path = Raw::from(path.as_os_str().as_bytes());
-        return Ok(vec![Store { agent: None, path, why: "named by --db".to_owned(), view: View::OURS, kept: None }]);
+        return Ok(vec![Store::at(path, "named by --db")]);
     }
     let of_place = |place: Place| Store { agent: Some(place.agent), path: place.path, why: place.why, view: place.view, kept: None };
     Ok(stores::places(host, processes).into_iter().map(of_place).collect())
@@ -101,6 +102,11 @@ pub fn find_one(host: &Host, asked: &Asked, fits: impl Fn(&Tables) -> bool) -> R
 }
 
 impl Store {
+    /// A file of this machine, as we see it.
+    pub fn at(path: Raw, why: &str) -> Store {
+        Store { agent: None, path, why: why.to_owned(), view: View::OURS, kept: None }
+    }
+
     fn kept(kept: Kept) -> Store {
         Store { agent: None, path: kept.path.clone(), why: kept.why.clone(), view: View::OURS, kept: Some(kept) }
     }

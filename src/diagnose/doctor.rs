@@ -24,7 +24,7 @@ use crate::verdict::{Finding, Liveness, Outcome};
 
 use crate::env::reference::Reference;
 
-use super::binaries::inventory;
+use super::binaries::older;
 use super::contrast;
 use super::subject::{Subject, SubjectData};
 use super::values::Shown;
@@ -46,7 +46,7 @@ pub struct Data {
     pub looked_for: Vec<String>,
     /// Every program that was found, and the databases that they would open; with `--binaries` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub programs: Option<inventory::Data>,
+    pub programs: Option<older::Data>,
 }
 
 impl crate::report::Rows for Data {
@@ -217,7 +217,7 @@ pub fn examine(
 /// # Errors
 /// When the processes of the machine cannot be listed.
 pub fn add_programs(host: &Host, report: &mut Report<Data>) -> Fact<()> {
-    let examined = inventory::examine(host)?;
+    let examined = older::examine(host)?;
     report.data.programs = Some(examined.data);
     report.findings.extend(examined.findings);
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

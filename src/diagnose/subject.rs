@@ -344,15 +344,12 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
 fn of_file(reference: &Reference, path: &std::path::Path) -> Result<Subject, Problem> {
     let shown = path.display();
     let bytes = files::read_named(path).map_err(|reason| {
-        let (exit, why) = match &reason {
-            Unknown::Absent => (Exit::NotFound, reason.to_string()),
-            Unknown::NotPermitted => (Exit::NotPermitted, reason.to_string()),
-            Unknown::Malformed(why) => (Exit::Usage, why.clone()),
-            Unknown::Deadline => (Exit::Undetermined, reason.to_string()),
-            _ => (Exit::Io, reason.to_string()),
-        };
-        let problem = Problem::new(exit, format!("{shown}: {why}"));
-        if exit == Exit::Usage { problem.hint("Give a file of NAME=value entries, separated by NUL or by newlines.") } else { problem }
+        let problem = Problem::unread(&shown.to_string(), &reason);
+        if problem.exit == Exit::Usage {
+            problem.hint("Give a file of NAME=value entries, separated by NUL or by newlines.")
+        } else {
+            problem
+        }
     })?;
     Ok(Subject::of_text(reference.clone(), shown.to_string(), Environ::parse_file(&bytes), false))
 }

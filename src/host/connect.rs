@@ -160,42 +160,6 @@ impl Host {
     }
 }
 
-/// A document from an HTTP server, asked for with GET: on loopback, unless `remote` allows any other. No proxy, no redirect,
-/// no TLS. `password` goes to OpenCode's user of that name.
-///
-/// # Errors
-/// [`Unknown::Malformed`] where the address may not be asked, or the answer is no success or too long.
-pub fn get_document(url: &str, password: Option<&str>, remote: bool) -> Fact<Vec<u8>> {
-    use base64::Engine;
-    const LIMIT: u64 = 16 << 20;
-    let refused = |why: String| Err(Unknown::Malformed(why));
-    let Some(place) = url.strip_prefix("http://") else { return refused("only http:// is spoken".to_owned()) };
-    let authority = place.split(['/', '?', '#']).next().unwrap_or_default();
-    let name = authority.rsplit_once(':').map_or(authority, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
-    let loopback = name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    if !loopback && !remote {
-        return refused(format!("{name} is not on loopback: nothing is asked there, unless --allow-remote is given"));
-    }
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .timeout_global(Some(PATIENCE * 15))
-        .build()
-        .into();
-    let mut request = agent.get(url);
-    if let Some(password) = password {
-        let pair = base64::engine::general_purpose::STANDARD.encode(format!("opencode:{password}"));
-        request = request.header("Authorization", format!("Basic {pair}"));
-    }
-    let failed = |error: ureq::Error| Unknown::Io(error.to_string());
-    let mut answer = request.call().map_err(failed)?;
-    if answer.status() != 200 {
-        return refused(format!("it answers with status {}", answer.status().as_u16()));
-    }
-    answer.body_mut().with_config().limit(LIMIT).read_to_vec().map_err(failed)
-}
-
 fn within_patience(door: Door, talk: impl FnOnce(&mut dyn Stream) -> std::io::Result<Answer> + Send + 'static) -> Fact<Answer> {
     let (sender, answer) = channel();
     let taken = Arc::new(AtomicBool::new(false));
@@ -322,7 +286,7 @@ fn wayland(stream: &mut dyn Stream) -> std::io::Result<Answer> {
 }
 
 fn bus(stream: &mut dyn Stream, uid: u32) -> std::io::Result<Answer> {
-    let hex: String = uid.to_string().bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = super::hex(uid.to_string().as_bytes());
     stream.write_all(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())?;
     let mut line = Vec::new();
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! HTTP to a daemon, for probes alone: on loopback, without a proxy, without following anything elsewhere.
+//! HTTP to a daemon, for a probe or for its contract: on loopback, without a proxy, without following anything elsewhere.
 //!
 //! A password goes into the `Authorization` header and nowhere else: not into an argument, a variable, a message or
 //! `Debug`. A host other than loopback is refused before a byte is sent, unless the person allowed it.
@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use ureq::http::Request;
 
+use super::fact::{Fact, Unknown};
 use super::interrupt;
 
-/// More of an answer is not read: no answer that a probe asks for comes near it.
-const BODY_LIMIT: u64 = 4 << 20;
+/// More of an answer is not read: neither what a probe asks for nor a host's contract comes near it.
+const BODY_LIMIT: u64 = 16 << 20;
+
+/// How long a document may take: a host may have to start much to make its contract.
+const DOCUMENT: Duration = Duration::from_secs(30);
 
 /// A password, which only an `Authorization` header sees.
 #[derive(Clone)]
@@ -62,7 +66,7 @@ pub struct Reply {
     pub status: u16,
     /// `Content-Type`, lower case, without parameters.
     pub kind: String,
-    /// The body, at most 4 MiB of it.
+    /// The body, at most 16 MiB of it.
     pub body: Vec<u8>,
     /// There was more.
     pub cut: bool,
@@ -251,6 +255,29 @@ impl Asked {
     }
 }
 
+/// A document, asked for with GET: on loopback, unless `remote` allows any other place.
+///
+/// # Errors
+/// [`Unknown::Malformed`] where the address may not be asked, or the answer is no success or too long.
+pub fn document(url: &str, password: Option<&Password>, remote: bool) -> Fact<Vec<u8>> {
+    let refused = |why: String| Err(Unknown::Malformed(why));
+    let Some(place) = url.strip_prefix("http://") else { return refused("only http:// is spoken".to_owned()) };
+    let (origin, path) = url.split_at(url.len() - place.len() + place.find(['/', '?', '#']).unwrap_or(place.len()));
+    let http = match Http::new(origin, password, remote.then_some(origin)) {
+        Ok(http) => http,
+        Err(NoAnswer::Remote(base)) => {
+            return refused(format!("{base} is not on loopback: nothing is asked there, unless --allow-remote is given"));
+        }
+        Err(other) => return refused(other.to_string()),
+    };
+    let reply = http.ask(&Question { method: "GET", path, headers: &[], body: None }, DOCUMENT).wait();
+    match reply.map_err(|error| Unknown::Io(error.to_string()))? {
+        reply if reply.status != 200 => refused(format!("it answers with status {}", reply.status)),
+        reply if reply.cut => refused(format!("it is longer than {BODY_LIMIT} bytes")),
+        reply => Ok(reply.body),
+    }
+}
+
 /// The host part of `http://HOST:PORT`.
 fn authority(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://")?;
@@ -301,6 +328,23 @@ mod tests {
         assert!(matches!(asked(b"HTTP/1.1 200 x\r\nContent-Length: 10\r\n\r\nhalf"), Err(NoAnswer::Failed(_))));
         assert!(matches!(asked(b"\x00\x01garbage\r\n\r\n"), Err(NoAnswer::Failed(_))));
         assert!(matches!(asked(b""), Err(NoAnswer::Failed(_))));
+    }
+
+    #[test]
+    fn a_document_comes_whole_from_this_machine_or_not_at_all() {
+        let of = |reply| document(&format!("{}/doc?x=1", server(reply)), None, false);
+        let why = |answer: Fact<Vec<u8>>| match answer {
+            Err(Unknown::Malformed(why)) => why,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(of(b"HTTP/1.1 200 x\r\nContent-Length: 2\r\n\r\n{}"), Ok(b"{}".to_vec()));
+        assert_eq!(why(of(b"HTTP/1.1 302 x\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n")), "it answers with status 302");
+        assert_eq!(why(of(b"HTTP/1.1 401 x\r\nContent-Length: 0\r\n\r\n")), "it answers with status 401");
+        for elsewhere in ["http://192.0.2.1/doc", "http://localhost.example/doc", "http://192.0.2.1?http://localhost"] {
+            assert!(why(document(elsewhere, None, false)).contains("is not on loopback"), "{elsewhere}");
+        }
+        assert!(matches!(document("http://127.0.0.1@192.0.2.1/doc", None, true), Err(Unknown::Malformed(_))));
+        assert!(matches!(document("https://localhost/doc", None, false), Err(Unknown::Malformed(_))));
     }
 
     #[test]

@@ -244,22 +244,14 @@ fn file_digest(mut file: std::fs::File) -> std::io::Result<String> {
     let mut piece = vec![0; 1 << 20];
     loop {
         match file.read(&mut piece)? {
-            0 => return Ok(hex(&hasher.finalize())),
+            0 => return Ok(super::hex(&hasher.finalize())),
             read => hasher.update(&piece[..read]),
         }
     }
 }
 
 fn digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    super::hex(&Sha256::digest(bytes))
 }
 
 /// Where the files of a snapshot are.

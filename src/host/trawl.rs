@@ -106,7 +106,7 @@ fn search(path: &Path, finder: &AhoCorasick, longest: usize) -> std::io::Result<
 /// A string in every encoding of [`ENCODINGS`].
 fn encoded(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let wide = |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
-    let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = super::hex(text.as_bytes());
     let mut forms = vec![
         ("UTF-8", text.as_bytes().to_vec()),
         ("UTF-16LE", wide(u16::to_le_bytes)),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::host::Machine;
+use crate::host::{Machine, Unknown};
 use crate::verdict::Finding;
 
 use super::Exit;
@@ -101,6 +101,18 @@ impl Problem {
     /// A problem without a remedy yet.
     pub fn new(exit: Exit, message: impl Into<String>) -> Problem {
         Problem { message: message.into(), hints: Vec::new(), exit }
+    }
+
+    /// Something that a person named and that could not be read: `thing: reason`, with the exit code of the reason.
+    pub fn unread(thing: &str, reason: &Unknown) -> Problem {
+        let (exit, why) = match reason {
+            Unknown::Absent => (Exit::NotFound, reason.to_string()),
+            Unknown::NotPermitted => (Exit::NotPermitted, reason.to_string()),
+            Unknown::Malformed(why) => (Exit::Usage, why.clone()),
+            Unknown::Deadline => (Exit::Undetermined, reason.to_string()),
+            _ => (Exit::Io, reason.to_string()),
+        };
+        Problem::new(exit, format!("{thing}: {why}"))
     }
 
     /// Adds a line that says what to do next.

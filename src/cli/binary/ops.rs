@@ -2,6 +2,7 @@
 
 use super::{FileArgs, Global, Start, title};
 use crate::diagnose::binaries::operations::{self, Data};
+use crate::host::http::Password;
 use crate::report::{Exit, Page, Report, Style, Text};
 
 /// List the REST operations that a program's JavaScript registers: id, method, path, and where
@@ -22,10 +23,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(start) => start,
         Err(exit) => return exit,
     };
-    let password = std::env::var("WHOSEENV_SERVER_PASSWORD").ok().filter(|password| !password.is_empty());
+    let password = std::env::var("WHOSEENV_SERVER_PASSWORD").ok().filter(|password| !password.is_empty()).map(Password::new);
     let examined = args.file.open(&start).and_then(|opened| {
-        let contract =
-            args.against.as_deref().map(|word| operations::contract(word, password.as_deref(), args.allow_remote)).transpose()?;
+        let contract = args.against.as_deref().map(|word| operations::contract(word, password.as_ref(), args.allow_remote)).transpose()?;
         operations::examine(&opened, contract)
     });
     let report = match examined {

@@ -3,16 +3,25 @@
 use crate::cli::Global;
 use crate::diagnose::db::Asked;
 use crate::diagnose::db::audit::{self, Data};
-use crate::report::{Exit, Page, Report, Style, Text};
+use crate::diagnose::db::programs;
+use crate::report::{Exit, Page, Problem, Report, Style, Text};
 use crate::verdict::{Finding, Outcome, Severity};
 
 /// What is wrong with a store: its pages, its queue, its sessions, its plugins' rows, who holds it
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Also find every OpenCode and ZeroClaw program here, and those older than this store
+    #[arg(long)]
+    binaries: bool,
+}
 
-pub fn run(_: &Args, asked: &Asked, global: &Global) -> Exit {
+pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
     super::with_store("db-audit", asked, global, None, |start, store| {
-        let report = audit::audit(&start.host, store, asked.quiet)?;
+        let mut report = audit::audit(&start.host, store, asked.quiet)?;
+        if args.binaries {
+            let unlisted = |reason| Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"));
+            programs::add(&start.host, store, &mut report).map_err(unlisted)?;
+        }
         Ok(start.answer(report, page))
     })
 }
@@ -38,6 +47,9 @@ fn page(report: &Report<Data>) -> Page {
         page.line(0, Text::styled(Style::Good, "Nothing is wrong with it."));
     }
     findings(&mut page, &report.findings);
+    if let Some(binaries) = &data.binaries {
+        crate::cli::doctor::programs_table(&mut page, binaries);
+    }
     for note in &report.notes {
         page.gap();
         page.line(0, Text::styled(Style::Dim, note));

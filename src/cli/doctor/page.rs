@@ -2,7 +2,8 @@
 
 use super::super::diff::{alive, style_of};
 use super::super::ps::age;
-use crate::diagnose::binaries::inventory;
+use crate::diagnose::binaries::inventory::Binary;
+use crate::diagnose::binaries::older;
 use crate::diagnose::doctor::needs::{Need, Verdict};
 use crate::diagnose::doctor::{Daemon, Data, Point};
 use crate::report::{Page, Report, Style, Text};
@@ -98,12 +99,21 @@ pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
 }
 
 /// The programs that were found, and the databases that they would open.
-fn found(page: &mut Page, programs: &inventory::Data) {
+fn found(page: &mut Page, programs: &older::Data) {
+    programs_table(page, &programs.binaries);
+    for database in &programs.databases {
+        let last = database.last_migration.as_ref().map(|last| format!(", the last {last}")).unwrap_or_default();
+        page.hanging(2, 4, Text::plain(&database.path).then(Style::Dim, format!(": {} changes were made{last}", database.migrations)));
+    }
+}
+
+/// The programs that were found, with the databases that each is older than.
+pub fn programs_table(page: &mut Page, binaries: &[Binary]) {
     page.heading("Programs");
-    if programs.binaries.is_empty() {
+    if binaries.is_empty() {
         page.line(2, "no OpenCode and no ZeroClaw program was found");
     }
-    let rows = programs.binaries.iter().map(|binary| {
+    let rows = binaries.iter().map(|binary| {
         let older = binary.older_than.iter().map(|older| format!("lacks {} of {}", older.lacking.len(), older.database));
         let older = older.collect::<Vec<_>>().join("; ");
         vec![
@@ -115,10 +125,6 @@ fn found(page: &mut Page, programs: &inventory::Data) {
         ]
     });
     page.table(2, vec!["PROGRAM", "VERSION", "GENERATION", "FOUND", "OLDER"], rows.collect());
-    for database in &programs.databases {
-        let last = database.last_migration.as_ref().map(|last| format!(", the last {last}")).unwrap_or_default();
-        page.hanging(2, 4, Text::plain(&database.path).then(Style::Dim, format!(": {} changes were made{last}", database.migrations)));
-    }
 }
 
 /// As findings name it.

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::{FileData, Opened, unreadable};
 use crate::binary::ops::contract::{self, Comparison, Listed};
 use crate::binary::ops::{self, Operation};
-use crate::host::{Unknown, connect, files};
+use crate::host::files;
+use crate::host::http::{self, Password};
 use crate::report::{Exit, Problem, Report, Rows};
 
 /// The answer of `binary ops`.
@@ -74,18 +75,12 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
 ///
 /// # Errors
 /// Not found (3), not on this machine or no contract (2), no answer (74).
-pub fn contract(word: &str, password: Option<&str>, remote: bool) -> Result<(String, Vec<Listed>), Problem> {
+pub fn contract(word: &str, password: Option<&Password>, remote: bool) -> Result<(String, Vec<Listed>), Problem> {
     let is_url = word.starts_with("http://") || word.starts_with("https://");
-    let read = if is_url { connect::get_document(word, password, remote) } else { files::read_named(Path::new(word)) };
+    let read = if is_url { http::document(word, password, remote) } else { files::read_named(Path::new(word)) };
     let bytes = read.map_err(|reason| {
-        let (exit, why) = match &reason {
-            Unknown::Absent => (Exit::NotFound, reason.to_string()),
-            Unknown::NotPermitted => (Exit::NotPermitted, reason.to_string()),
-            Unknown::Malformed(why) => (Exit::Usage, why.clone()),
-            _ => (Exit::Io, reason.to_string()),
-        };
-        let problem = Problem::new(exit, format!("{word}: {why}"));
-        match why.contains("status 401") {
+        let problem = Problem::unread(word, &reason);
+        match problem.message.ends_with("status 401") {
             true => problem.hint("The server asks for a password: set it in WHOSEENV_SERVER_PASSWORD."),
             false => problem,
         }

@@ -120,7 +120,7 @@ pub fn examine(opened: &Opened, query: &Query, progress: &Progress) -> Result<Re
     }
     let file = Scanned {
         file: FileData { bytes: scanned.bytes, ..opened.data() },
-        sha256: scanned.sha256.map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect()),
+        sha256: scanned.sha256.map(|hash| crate::host::hex(&hash)),
         elf: elf::facts(program).map_err(failed)?,
         payload: payload::payload(program).map_err(failed)?,
     };

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::plugins::Configured;
 use crate::agent::quote;
+use crate::diagnose::binaries::inventory::Binary;
 use crate::host::machine::rfc3339;
 use crate::host::{Host, View};
 use crate::report::{Problem, Progress, Report, Rows};
@@ -46,6 +47,9 @@ pub struct Data {
     /// Those bytes were estimated from a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_bytes_estimated: Option<bool>,
+    /// Every OpenCode and ZeroClaw program that was found, with what it lacks of this store; with `--binaries` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binaries: Option<Vec<Binary>>,
 }
 
 impl Rows for Data {
@@ -153,6 +157,7 @@ fn data(store: Info, facts: &Facts) -> Data {
         events: events.map(|events| events.count),
         event_bytes: events.map(|events| events.bytes),
         event_bytes_estimated: events.map(|events| events.estimated),
+        binaries: None,
     }
 }
 

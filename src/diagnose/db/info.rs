@@ -7,7 +7,7 @@ use crate::host::machine::rfc3339;
 use crate::host::{Host, Unknown};
 use crate::report::{Progress, Report, Rows};
 use crate::store::beside::is_network;
-use crate::store::{Beside, Generation, Opened, ReadAs, Refusal, Tables};
+use crate::store::{Beside, Generation, Opened, ReadAs, Refusal, Tables, migrations};
 use crate::verdict::registry::{self, Kind};
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -222,17 +222,9 @@ fn fill(info: &mut Info, opened: &mut Opened, tables: &Tables) -> Result<(), Ref
     info.pages = Some(pragma("page_count")?.unsigned_abs());
     info.free_pages = Some(pragma("freelist_count")?.unsigned_abs());
     info.tables = Some(tables.count);
-    info.legacy_journal_only = tables.has("__drizzle_migrations") && !tables.has("migration");
-    info.migrations.clear();
-    if tables.column("migration", "id") && tables.column("migration", "time_completed") {
-        let mut statement =
-            opened.conn.prepare("select id, time_completed from migration order by time_completed desc, rowid desc limit 3")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let id = String::from_utf8_lossy(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default()).into_owned();
-            info.migrations.push(Migration { id, time_completed: row.get::<_, Option<i64>>(1).ok().flatten().map(rfc3339) });
-        }
-    }
+    info.legacy_journal_only = migrations::is_legacy(tables);
+    let made = migrations::last(&opened.conn, tables, 3)?.into_iter();
+    info.migrations = made.map(|(id, completed)| Migration { id, time_completed: completed.map(rfc3339) }).collect();
     Ok(())
 }
 

@@ -5,17 +5,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Options;
-use super::bed::FORBIDDEN;
 use super::client::Client;
-use super::sessions::words;
+use super::sessions::{marked, onto, words};
 use crate::agent::{Listener, Role, discover};
 use crate::host::http::NoAnswer;
 use crate::host::{Host, interrupt};
 use crate::probe::claims::{Z5, ZEROCLAW};
 use crate::probe::trail::judge;
-use crate::probe::{Cleanup, Data, Probed, Stop, Trail, map, nonce};
+use crate::probe::{Cleanup, Data, Probed, Stop, Trail, nonce};
 use crate::report::{Exit, Problem, Progress};
-use crate::verdict::How;
 
 /// Why the other claims are not judged.
 const NO_MODEL: &str = "a live daemon has a model of its own, and no call of its shell tool without it: --spawn judges this claim";
@@ -84,7 +82,6 @@ fn attaching(socket: &Path, agent: Option<&str>, options: &Options, made: &mut V
     let agent = agent.ok_or_else(|| Stop::Failed("the daemon lists no agent".to_owned()))?;
     let directory = std::env::temp_dir();
     let connect = |env: Option<&Value>| Client::connect(socket, env, None, options.patience);
-    let marked = |mark: &str| map(&[("PATH", "/usr/bin:/bin"), ("WHOSEENV_MARK", mark)]);
     let (mark, other) = (nonce("own")?, nonce("other")?);
     let mut owner = connect(Some(&marked(&mark)))?;
     let session = owner.session(&directory, &json!({"agent_alias": agent}))?;
@@ -95,19 +92,7 @@ fn attaching(socket: &Path, agent: Option<&str>, options: &Options, made: &mut V
     let attach = |client: &mut Client, session: &str| client.new_session(&directory, &json!({"agent_alias": agent, "session_id": session}));
     let own = attach(&mut owner, &session)?;
     trail.control(own.code().is_none(), format!("its own client may not attach: {}", words(&own)))?;
-    let cases = [
-        ("another environment", Some(marked(&other)), &session, true),
-        ("no environment", None, &session, true),
-        ("an environment onto a session without one", Some(marked(&mark)), &without, true),
-        ("the identical environment", Some(marked(&mark)), &session, false),
-    ];
-    for (what, env, session, refused) in cases {
-        let said = attach(&mut connect(env.as_ref())?, session)?;
-        trail.saw(format!("session/new with {what}"), How::Connects, words(&said));
-        let right = if refused { said.code() == Some(FORBIDDEN) } else { said.code().is_none() };
-        trail.holds(right, || format!("attaching with {what} is {}", words(&said)));
-    }
-    Ok(())
+    onto(trail, (&mark, &other), (&session, &without), |env, session| Ok(attach(&mut connect(env)?, session)?))
 }
 
 /// Ends and deletes the sessions, and looks again.

@@ -9,7 +9,7 @@ use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
 /// An environment with a nonce, in which a shell works.
-fn marked(mark: &str) -> serde_json::Value {
+pub fn marked(mark: &str) -> serde_json::Value {
     map(&[("PATH", "/usr/bin:/bin"), (MARK, mark)])
 }
 
@@ -30,15 +30,27 @@ pub fn attaching(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     trail.control(own.code().is_none(), format!("its own client may not attach: {}", words(&own)))?;
     let mut bare = bed.client(None)?;
     let without = bed.session(&mut bare)?;
+    onto(trail, (&mark, &other), (&session, &without), |env, session| {
+        let mut client = bed.client(env)?;
+        bed.new_session(&mut client, &json!({"session_id": session}))
+    })
+}
+
+/// Attaches to a session that was made with the first nonce, and to one that was made without an environment.
+pub fn onto(
+    trail: &mut Trail,
+    (mark, other): (&str, &str),
+    (session, without): (&str, &str),
+    mut attach: impl FnMut(Option<&serde_json::Value>, &str) -> Result<Said, Stop>,
+) -> Result<(), Stop> {
     let cases = [
-        ("another environment", Some(marked(&other)), &session, true),
-        ("no environment", None, &session, true),
-        ("an environment onto a session without one", Some(marked(&mark)), &without, true),
-        ("the identical environment", Some(marked(&mark)), &session, false),
+        ("another environment", Some(marked(other)), session, true),
+        ("no environment", None, session, true),
+        ("an environment onto a session without one", Some(marked(mark)), without, true),
+        ("the identical environment", Some(marked(mark)), session, false),
     ];
     for (what, env, session, refused) in cases {
-        let mut client = bed.client(env.as_ref())?;
-        let said = bed.new_session(&mut client, &json!({"session_id": session}))?;
+        let said = attach(env.as_ref(), session)?;
         trail.saw(format!("session/new with {what}"), How::Connects, words(&said));
         let right = if refused { said.code() == Some(FORBIDDEN) } else { said.code().is_none() };
         trail.holds(right, || format!("attaching with {what} is {}", words(&said)));

@@ -114,6 +114,60 @@ fn r07_the_programs_older_than_the_database_are_named_with_what_they_lack() {
     assert!(plain["data"].get("programs").is_none());
 }
 
+/// The same of one store: `db audit --binaries`, which looks at no other database.
+#[test]
+fn r07_an_audit_names_the_programs_that_are_older_than_the_store() {
+    let (old, new) = (need!(peers::opencode("1.14.48")), need!(peers::opencode_v1()));
+    let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
+    let made = migrations(&database);
+    let bin = home.path().join("bin");
+    let (old_copy, new_copy) = (bin.join("opencode"), home.path().join(".opencode/bin/opencode"));
+    install(&old, &old_copy);
+    install(&new, &new_copy);
+    let before = look(&database);
+    let audit = |more: &[&str]| {
+        let mut command = whoseenv(&["db", "audit"]);
+        command.arg("--db").arg(&database).args(more);
+        ran(command.env("HOME", home.path()).env("PATH", &bin))
+    };
+    let found = audit(&["--binaries", "--json"]);
+    assert_eq!(look(&database), before, "nothing beside it came, went or changed");
+    let document = found.json();
+    assert_eq!(found.code, 1, "{document}");
+    let row = |path: &Path| {
+        let rows = document["data"]["binaries"].as_array().unwrap();
+        rows.iter().find(|row| row["path"] == json!(path.to_str().unwrap())).unwrap_or_else(|| panic!("{document}"))
+    };
+    let by_old = migrations_of_1_14_48(&old);
+    let lacking: Vec<&String> = made.iter().filter(|name| !by_old.contains(name)).collect();
+    assert!(lacking.len() > 10);
+    assert_eq!(row(&old_copy)["older_than"], json!([{ "database": database.to_str().unwrap(), "lacking": lacking }]));
+    assert_eq!((&row(&old_copy)["version_string"], &row(&old_copy)["generation"]), (&json!("1.14.48"), &json!("v1")));
+    assert_eq!((&row(&new_copy)["version_string"], &row(&new_copy)["older_than"]), (&json!("1.18.34"), &json!([])));
+    let mut older = document["findings"].as_array().unwrap().iter().filter(|finding| finding["id"] == "binary.older_than_database");
+    let said = older.find(|finding| finding["subject"] == json!(old_copy.to_str().unwrap())).expect("the older one is named");
+    assert!(said["message"].as_str().unwrap().contains(lacking[0]), "{said}");
+    let schema = ran(&mut whoseenv(&["schema", "db-audit"])).json();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&document), "{document}");
+    let page = audit(&["--binaries"]).stdout;
+    assert!(page.contains("Programs") && page.contains("1.14.48") && page.contains(lacking[0].as_str()), "{page}");
+    // Not asked, nothing of it.
+    let plain = audit(&["--json"]).json();
+    assert!(plain["data"].get("binaries").is_none() && !plain["findings"].to_string().contains("binary."), "{plain}");
+
+    let snapshot = tempfile::tempdir().unwrap();
+    let dir = snapshot.path().join("s");
+    let mut take = whoseenv(&["snapshot", "--with-stores", "--pid", &std::process::id().to_string()]);
+    let taken = ran(take.arg(&dir).env("HOME", home.path()).env("PATH", &bin));
+    assert_eq!(taken.code, 0, "{} {}", taken.stdout, taken.stderr);
+    let kept = ran(whoseenv(&["db", "audit", "--binaries", "--json", "--db"]).arg(&database).arg("--from").arg(&dir));
+    let document = kept.json();
+    assert_eq!(document["data"]["binaries"], json!([]), "{document}");
+    assert!(document["notes"].to_string().contains("a snapshot holds no programs"), "{document}");
+    assert_eq!((kept.code, &document["status"]), (5, &json!("undetermined")), "{document}");
+}
+
 /// The names that 1.14.48 keeps of the changes it has made, by its own database.
 fn migrations_of_1_14_48(program: &Path) -> Vec<String> {
     let home = tempfile::tempdir().unwrap();

@@ -1,0 +1,274 @@
+//! The programs that are older than a database that they would open: `doctor --binaries` and `db audit --binaries`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::identity;
+use super::inventory::{Binary, Inventory, Known, find};
+use crate::agent;
+use crate::binary::identify::Identified;
+use crate::binary::migrations::lacking;
+use crate::binary::product::OPENCODE;
+use crate::diagnose::db::Store;
+use crate::host::{Fact, Host, Unknown};
+use crate::report::Progress;
+use crate::store::{Refusal, copy, migrations};
+use crate::verdict::registry::BINARY_OLDER_THAN_DATABASE;
+use crate::verdict::{Evidence, Finding, How, Outcome};
+
+/// A database that is newer than a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Older {
+    /// The database.
+    pub database: String,
+    /// The changes that it has and the program does not know, in order of time.
+    pub lacking: Vec<String>,
+}
+
+/// A database, with the changes that were made to its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// Where it is.
+    pub path: String,
+    /// The names of the changes that were made to it, as its host keeps them.
+    pub migrations: Vec<String>,
+}
+
+/// What `doctor --binaries` adds.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Data {
+    /// Every program that was found, by path.
+    pub binaries: Vec<Binary>,
+    /// The databases that were read.
+    pub databases: Vec<DatabaseData>,
+}
+
+/// A database, as JSON has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DatabaseData {
+    /// Where it is.
+    pub path: String,
+    /// How many changes were made to its schema.
+    pub migrations: u64,
+    /// The last of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_migration: Option<String>,
+}
+
+/// What `--binaries` comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Examined {
+    /// The answer.
+    pub data: Data,
+    /// The programs that are older than a database, and those whose version disagrees with their code.
+    pub findings: Vec<Finding>,
+    /// What could not be looked at, in words.
+    pub notes: Vec<String>,
+    /// Something could not be looked at that was asked about.
+    pub undetermined: bool,
+}
+
+/// Finds the programs and reads the databases that they would open.
+///
+/// # Errors
+/// When the processes of the machine cannot be listed.
+pub fn examine(host: &Host) -> Fact<Examined> {
+    let Some(mut inventory) = found(host)? else { return Ok(Examined::of_a_snapshot()) };
+    // What a killed program of ours left goes first.
+    copy::sweep();
+    let (mut databases, mut undetermined) = (Vec::new(), false);
+    for path in std::mem::take(&mut inventory.databases) {
+        match read(&Store::at(path, "an account's place for it")) {
+            Ok(Some(database)) => databases.push(database),
+            Ok(None) => {}
+            Err(why) => {
+                undetermined = true;
+                inventory.notes.push(why);
+            }
+        }
+    }
+    let mut findings = join(host, &mut inventory.binaries, &databases);
+    let disagreement = |known: &Known| identity::disagreement(host, &known.binary.path, &known.identified);
+    findings.extend(inventory.binaries.iter().filter_map(disagreement));
+    let database = |database: Database| DatabaseData {
+        migrations: database.migrations.len() as u64,
+        last_migration: database.migrations.iter().max().cloned(),
+        path: database.path,
+    };
+    let data = Data {
+        binaries: inventory.binaries.into_iter().map(|known| known.binary).collect(),
+        databases: databases.into_iter().map(database).collect(),
+    };
+    Ok(Examined { data, findings, undetermined, notes: inventory.notes })
+}
+
+/// Finds the programs and judges each as if it were to open this database; its own is not looked at.
+///
+/// # Errors
+/// When the processes of the machine cannot be listed.
+pub fn examine_for(host: &Host, store: &Store) -> Fact<Examined> {
+    let Some(mut inventory) = found(host)? else { return Ok(Examined::of_a_snapshot()) };
+    let mut undetermined = false;
+    let database = read(store).unwrap_or_else(|why| {
+        undetermined = true;
+        inventory.notes.push(why);
+        None
+    });
+    for known in &mut inventory.binaries {
+        known.databases.insert(store.shown());
+    }
+    let findings = join(host, &mut inventory.binaries, database.as_slice());
+    let data = Data { binaries: inventory.binaries.into_iter().map(|known| known.binary).collect(), databases: Vec::new() };
+    Ok(Examined { data, findings, undetermined, notes: inventory.notes })
+}
+
+/// None of a snapshot, which holds no programs.
+fn found(host: &Host) -> Fact<Option<Inventory>> {
+    match find(host) {
+        Err(Unknown::NotCaptured) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+impl Examined {
+    fn of_a_snapshot() -> Examined {
+        let notes = vec!["a snapshot holds no programs: --binaries can look at none".to_owned()];
+        Examined { notes, undetermined: true, ..Examined::default() }
+    }
+}
+
+/// The changes that were made to a database; none where there is no database.
+fn read(store: &Store) -> Result<Option<Database>, String> {
+    let names = store.ask(&Progress::hidden(), |opened, tables| migrations::names(&opened.conn, tables));
+    match names {
+        Ok(names) => Ok(Some(Database { path: store.shown(), migrations: names.into_iter().collect() })),
+        // A host that starts makes the file first.
+        Err(Refusal::Empty) => Ok(Some(Database { path: store.shown(), migrations: Vec::new() })),
+        Err(Refusal::Unknown(Unknown::Absent)) => Ok(None),
+        Err(refusal) => Err(format!("{}: {refusal}", store.shown())),
+    }
+}
+
+/// The name of the database that a program would open in its user's directory, where nothing in the environment says another.
+///
+/// A channel that is not released has its own: next-16350 opens `opencode-next.db` (seen), 1.18.34 `opencode.db` (seen).
+pub fn database_of(identified: &Identified) -> Option<String> {
+    if identified.product.as_deref() != Some(OPENCODE) {
+        return None;
+    }
+    let channel = identified.version_string.as_deref().and_then(|version| version.strip_prefix("0.0.0-")?.split('-').next());
+    Some(match channel {
+        Some(channel) if identified.has("database.channel") && !matches!(channel, "latest" | "beta" | "prod") => {
+            format!("opencode-{channel}.db")
+        }
+        _ => "opencode.db".to_owned(),
+    })
+}
+
+/// Marks the programs that are older than a database that they would open, and says so.
+///
+/// A program is older where the database has changes that it does not know, whatever the two call themselves.
+pub fn join(host: &Host, binaries: &mut [Known], databases: &[Database]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for known in binaries {
+        let Some(name) = database_of(&known.identified) else { continue };
+        for database in databases {
+            let file = database.path.rsplit('/').next().unwrap_or_default();
+            // A database of a name of its own is opened by whoever is told to.
+            let opens = file == name || !file.starts_with("opencode");
+            let lacking = lacking(&known.identified.migrations, &database.migrations);
+            if !known.databases.contains(&database.path) || !opens || lacking.is_empty() || known.identified.migrations.is_empty() {
+                continue;
+            }
+            findings.push(older(host, &known.binary, database, &lacking));
+            known.binary.older_than.push(Older { database: database.path.clone(), lacking });
+        }
+    }
+    findings
+}
+
+fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) -> Finding {
+    let version = binary.version_string.as_deref().unwrap_or("of no stated version");
+    let (first, count) = (lacking.first().map(String::as_str).unwrap_or_default(), lacking.len());
+    let message = format!(
+        "{} {version} lacks {count} of the changes that were made to {}, the first of them {first}: a newer version made them",
+        binary.product, database.path
+    );
+    let saw =
+        |source: &str, detail: String| Evidence { source: source.to_owned(), how: How::Passive, at: host.machine().taken_at(), detail };
+    let last = |names: &[String]| names.iter().max().cloned().unwrap_or_default();
+    let evidence = [
+        saw(
+            &binary.path,
+            format!("its code knows {} changes, the last {}", binary.migrations, binary.last_migration.clone().unwrap_or_default()),
+        ),
+        saw(
+            &format!("{}, tables migration and __drizzle_migrations", database.path),
+            format!("{} changes were made, the last {}", database.migrations.len(), last(&database.migrations)),
+        ),
+    ];
+    let program = agent::quote(binary.path.trim_end_matches(" (deleted)").as_bytes());
+    let mut fix = vec![format!("bring it up to the version that made them, or remove it: {program}")];
+    fix.push(format!("to use it as it is, give it a database of its own: OPENCODE_DB=\"$HOME/opencode-{version}.db\" {program}"));
+    Finding::new(&BINARY_OLDER_THAN_DATABASE, Outcome::Confirmed, &binary.path, message).evidence(evidence).fix(fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::inventory::row;
+    use super::*;
+
+    const DATABASE: &str = "/home/u/.local/share/opencode/opencode.db";
+
+    fn known(version: &str, migrations: &[&str], channel: bool) -> Known {
+        let feature = crate::binary::identify::Feature {
+            id: "database.channel".to_owned(),
+            title: String::new(),
+            present: channel,
+            evidence: Vec::new(),
+        };
+        let identified = Identified {
+            product: Some(OPENCODE.to_owned()),
+            version_string: Some(version.to_owned()),
+            features: vec![feature],
+            migrations: migrations.iter().map(|name| (*name).to_owned()).collect(),
+            ..Identified::default()
+        };
+        let databases = BTreeSet::from([DATABASE.to_owned()]);
+        Known { binary: row("/opt/opencode", &identified), identified, databases }
+    }
+
+    #[test]
+    fn the_database_follows_from_the_channel() {
+        let of = |version, channel| database_of(&known(version, &[], channel).identified).unwrap();
+        assert_eq!(of("1.18.34", true), "opencode.db");
+        assert_eq!(of("0.0.0-next-16350", true), "opencode-next.db");
+        assert_eq!(of("0.0.0-beta-7", true), "opencode.db");
+        assert_eq!(of("0.0.0-next-16350", false), "opencode.db");
+    }
+
+    #[test]
+    fn r07_a_program_is_older_where_the_database_has_changes_that_it_does_not_know() {
+        let host = Host::at_root("/nonexistent");
+        let database = |path: &str, names: &[&str]| Database {
+            path: path.to_owned(),
+            migrations: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let made = ["20260101000000_a", "20260202000000_b"];
+        let mut binaries = [
+            known("9.9.9", &made[..1], true),
+            known("1.0.0", &made, true),
+            known("1.0.1", &[made[0], made[1], "20260303000000_c"], true),
+            known("0.0.0-next-1", &made[..1], true),
+            known("1.0.2", &[], true),
+        ];
+        let others = database("/home/v/.local/share/opencode/opencode.db", &["20260404000000_d"]);
+        let findings = join(&host, &mut binaries, &[database(DATABASE, &made), others]);
+        assert_eq!(findings.len(), 1, "whatever it calls itself: {findings:?}");
+        assert_eq!(binaries[0].binary.older_than[0].lacking, ["20260202000000_b"]);
+        assert!(binaries[1..].iter().all(|known| known.binary.older_than.is_empty()));
+        assert!(findings[0].message.contains("20260202000000_b") && findings[0].message.contains("9.9.9"));
+    }
+}
