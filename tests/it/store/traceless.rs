@@ -274,6 +274,8 @@ fn no_room_for_a_copy_is_said_and_nothing_stays() {
 
 #[test]
 fn a_read_only_directory_and_another_account() {
+    // A world ends whatever runs as this account.
+    let _alone = crate::world::world::alone();
     let stranger = need!(crate::world::accounts::stranger());
     let (dir, path) = store();
     let conn = filled(&path, "wal");
