@@ -11,7 +11,7 @@ use super::armour::{CELL, SECRETS};
 use super::events::{self, Aggregate};
 use super::kv::Key;
 use super::sessions::Family;
-use super::{Opened, Refusal, Tables};
+use super::{Opened, Refusal, Tables, wal};
 use crate::report::Progress;
 
 mod facts;
@@ -23,7 +23,9 @@ pub use facts::{Events, Facts, Integrity, LARGE, NAMED, Plugin, Some10, Suspende
 /// # Errors
 /// When it cannot be read at all. What is damaged is no error.
 pub fn examine(opened: &mut Opened, tables: &Tables, now_ms: i64, progress: &Progress) -> Result<Facts, Refusal> {
+    tables.compute_nothing()?;
     opened.clock.unbounded();
+    let lost = wal::lost(opened.path())?;
     let checker = opened.second();
     let base = opened.base();
     let conn = &opened.conn;
@@ -40,9 +42,9 @@ pub fn examine(opened: &mut Opened, tables: &Tables, now_ms: i64, progress: &Pro
         }
         let (whole, base) = checking.join().unwrap_or((Integrity::Unknown("the check ended".to_owned()), None));
         match facts {
-            Ok(facts) => Ok(Facts { whole, base, ..facts }),
+            Ok(facts) => Ok(Facts { whole, base, lost, ..facts }),
             // Damage is what was asked about.
-            Err(Refusal::Damaged(_)) if matches!(whole, Integrity::Damaged(_)) => Ok(Facts { whole, base, ..Facts::nothing() }),
+            Err(Refusal::Damaged(_)) if matches!(whole, Integrity::Damaged(_)) => Ok(Facts { whole, base, lost, ..Facts::nothing() }),
             Err(error) => Err(error),
         }
     })

@@ -68,7 +68,7 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
     let problem = |refusal: Refusal| store.problem(&refusal);
     let (info, why) = info::of(store, &holders, &progress).map_err(problem)?;
     // What would not be read once is not tried again.
-    if let Some(refusal @ Refusal::Hostile(_)) = why {
+    if let Some(refusal @ (Refusal::Hostile(_) | Refusal::Busy(_))) = why {
         return Err(problem(refusal));
     }
     let (facts, read_as) = match facts(host, store, &progress) {
@@ -114,8 +114,9 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
             }
             Err(error) => return Err(error),
         };
-        if opened.still().is_ok() {
-            return Ok((facts?, opened.read_as));
+        match opened.still() {
+            Ok(()) => return Ok((facts?, opened.read_as)),
+            Err(error) => last = error,
         }
     }
     Err(last)
@@ -210,6 +211,28 @@ impl Teller<'_> {
             found.push(
                 self.finding(&registry::STORE_BASE_DAMAGED, message, &format!("quick_check without -wal: {}", complaints.join("; ")))
                     .fix(["never copy or move it without its -wal".to_owned()]),
+            );
+        }
+        if let Some(lost) = &facts.lost {
+            let message = if lost.header {
+                "the header of its -wal does not check: SQLite reads nothing of it".to_owned()
+            } else {
+                format!(
+                    "SQLite reads {} of its -wal, and not the {} after them, with {}",
+                    plural(lost.sound, "frame"),
+                    lost.frames,
+                    plural(lost.commits, "commit")
+                )
+            };
+            found.push(
+                Finding::new(&registry::STORE_WAL_DAMAGED, Outcome::Confirmed, &self.path, message)
+                    .evidence([Evidence {
+                        source: format!("{}-wal", self.path),
+                        how: How::Passive,
+                        at: self.host.machine().taken_at(),
+                        detail: "checksums of its header and frames".to_owned(),
+                    }])
+                    .fix(["stop its host, and keep a copy with -wal before anything opens it: the next checkpoint takes the rest away".to_owned()]),
             );
         }
         let (free, all) = (facts.free_pages * facts.page_size, facts.pages * facts.page_size);

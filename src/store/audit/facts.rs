@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::store::events::Aggregate;
+use crate::store::wal::Lost;
 
 /// So many of each kind are named.
 pub const NAMED: usize = 10;
@@ -109,6 +110,8 @@ pub struct Facts {
     pub whole: Integrity,
     /// The base alone; none where there is no WAL to speak of.
     pub base: Option<Integrity>,
+    /// What of the WAL SQLite cannot use; none where it can use all of it.
+    pub lost: Option<Lost>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Pages.
@@ -151,6 +154,7 @@ impl Facts {
         Facts {
             whole: Integrity::Unknown("not looked at".to_owned()),
             base: None,
+            lost: None,
             page_size: 0,
             pages: 0,
             free_pages: 0,
