@@ -141,6 +141,13 @@ fn since(text: &str, now_ms: i64) -> Result<i64, Problem> {
     })
 }
 
+/// A directory as sessions name theirs: a relative one from where this program stands.
+fn whole(directory: &str) -> String {
+    let path = std::path::Path::new(directory);
+    let whole = if path.is_absolute() { Ok(path.to_owned()) } else { path.canonicalize().or_else(|_| std::path::absolute(path)) };
+    whole.map_or_else(|_| directory.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
 /// The plugins' configurations, or none where nobody asks.
 fn configured(start: &Start, store: &Store) -> Configured {
     rows::configured(&start.host, store, &Progress::hidden())

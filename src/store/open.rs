@@ -83,7 +83,7 @@ impl Opened {
                 // Between the look and the first read a host came or went.
                 Err(error @ (Refusal::Moved | Refusal::Io(_))) => last = error,
                 // A transaction takes a moment; one that is left open takes for ever.
-                Err(error @ Refusal::Busy(_)) if attempt < TRIES / 2 => last = error,
+                Err(error @ Refusal::Busy(_)) if attempt < TRIES - 2 => last = error,
                 done => return done,
             }
             std::thread::sleep(std::time::Duration::from_millis(10 << attempt.min(4)));

@@ -31,7 +31,7 @@ pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
     let any = Question::Sessions(Filter::default());
     super::with_store("db-sessions", asked, global, Some(&any), |start, store| {
         let since_ms = args.since.as_deref().map(|text| super::since(text, start.host.machine().taken_ms)).transpose()?;
-        let filter = Filter { directory: args.directory.clone(), since_ms, id: args.id.clone(), limit: args.limit };
+        let filter = Filter { directory: args.directory.as_deref().map(super::whole), since_ms, id: args.id.clone(), limit: args.limit };
         let configured = Configured::default();
         if start.printer.format == Format::Ndjson {
             return Ok(super::told("db-sessions", start, store, &Question::Sessions(filter), &configured, asked.quiet));

@@ -343,9 +343,12 @@ impl Teller<'_> {
     fn sessions(&self, facts: &Facts, info: &Info, hidden: u64, found: &mut Vec<Finding>) {
         if facts.orphans.count > 0 {
             let message = format!("{} have a parent that is gone", plural(facts.orphans.count, "session"));
-            let details = facts.orphans.named.iter().map(|(child, parent)| format!("{child}: parent {parent}"));
-            found.push(self.of_table(&registry::STORE_SESSION_ORPHAN, facts.session_table, message, details));
-            let mut parents: Vec<&str> = facts.orphans.named.iter().map(|(_, parent)| parent.as_str()).collect();
+            let evidence = facts.orphans.named.iter().map(|orphan| {
+                self.evidence(&format!("table {}", orphan.table), format!("{}: parent {}", orphan.id, orphan.parent))
+            });
+            found.push(Finding::new(&registry::STORE_SESSION_ORPHAN, Outcome::Confirmed, &self.path, message).evidence(evidence));
+            let mut parents: Vec<&str> = facts.orphans.named.iter().map(|orphan| orphan.parent.as_str()).collect();
+            parents.sort_unstable();
             parents.dedup();
             let message = format!(
                 "{} no session: {}",

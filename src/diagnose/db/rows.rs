@@ -44,7 +44,7 @@ impl Question {
     pub fn fits(&self, tables: &Tables) -> bool {
         match self {
             Question::Sessions(_) => sessions::TABLES.iter().any(|table| tables.has(table)),
-            Question::Inbox { .. } => ["session_inbox", "session_pending", "session_input"].iter().any(|table| tables.has(table)),
+            Question::Inbox { .. } => inbox::TABLES.iter().any(|table| tables.has(table)),
             Question::Kv { .. } => tables.has("kv"),
         }
     }
@@ -181,10 +181,22 @@ fn each(
     let Telling { key, now_ms, configured } = telling;
     match question {
         Question::Sessions(filter) => {
+            if let Some(id) = &filter.id
+                && !sessions::is_there(&opened.conn, tables, id)?
+            {
+                tables.need(&sessions::TABLES, "sessions")?;
+                return Err(End::Store(Refusal::NoSession(id.clone())));
+            }
             let family = Family::read(&opened.conn, tables)?;
             sessions::each(&mut opened.conn, tables, &family, filter, tell)
         }
         Question::Inbox { session, show_text, limit } => {
+            if let Some(id) = session
+                && !inbox::knows(&opened.conn, tables, id)?
+                && !sessions::is_there(&opened.conn, tables, id)?
+            {
+                return Err(End::Store(Refusal::NoSession(id.clone())));
+            }
             let telling = inbox::Telling { key, now_ms: *now_ms, show_text: *show_text };
             inbox::each(&mut opened.conn, tables, &telling, session.as_deref(), *limit, tell)
         }
