@@ -1,5 +1,9 @@
 //! Secrets by shape: what a value looks like, wherever in it the secret stands.
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
 use super::names::secret_name;
 
 /// Prefixes of tokens that their issuers chose so that they can be recognised, and how much must follow.
@@ -47,6 +51,18 @@ const PREFIXES: [(&str, usize); 38] = [
 /// Whether some part of the value has the shape of a secret.
 pub(super) fn secret(value: &[u8]) -> bool {
     pem(value) || userinfo(value) || scheme(value) || parameter(value) || jwt(value) || prefixed(value)
+}
+
+/// What each shape has in it, in either case: most names have none of it, and one pass says so.
+static MARKS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let others = ["-----BEGIN ", "://", "bearer ", "basic ", "authorization", "=", "eyJ"];
+    let marks = PREFIXES.iter().map(|(prefix, _)| *prefix).chain(others);
+    AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(marks).ok()
+});
+
+/// The same as [`secret`], for a million names.
+pub(super) fn secret_name_of_a_row(value: &[u8]) -> bool {
+    MARKS.as_ref().is_none_or(|marks| marks.is_match(value)) && secret(value)
 }
 
 fn pem(value: &[u8]) -> bool {

@@ -77,7 +77,7 @@ fn bytes<'r>(row: &'r rusqlite::Row<'_>, column: usize) -> &'r [u8] {
 }
 
 fn lossy(row: &rusqlite::Row<'_>, column: usize) -> String {
-    String::from_utf8_lossy(bytes(row, column)).into_owned()
+    super::text::told_text(bytes(row, column))
 }
 
 fn int(row: &rusqlite::Row<'_>, column: usize) -> Option<i64> {
@@ -142,7 +142,7 @@ fn kv(conn: &Connection, facts: &mut Facts) -> Result<(), Refusal> {
         plugin.bytes += size;
         plugin.large += u64::from(size > LARGE);
         if size > plugin.largest.1 {
-            plugin.largest = (String::from_utf8_lossy(key.key).into_owned(), size);
+            plugin.largest = (super::text::told_text(key.key), size);
         }
         plugin.updated_ms = plugin.updated_ms.max(int(row, 2).unwrap_or(0));
     }

@@ -12,7 +12,7 @@ use super::armour::CELL;
 use super::rows::{Row, each_block, first_lines};
 use super::text::Object;
 use super::{Refusal, Tables, shape};
-use crate::redact::FingerprintKey;
+use crate::redact::{FingerprintKey, secret_shape};
 
 /// What is told about the author of a row, whichever it is.
 pub const AUTHOR: &str = "reaches the model as user; no author is recorded";
@@ -203,8 +203,8 @@ fn write(row: Row<'_>, telling: &Telling<'_>, earlier: Option<&str>, out: &mut V
     }
     if telling.show_text {
         match text(value) {
-            Some(text) => payload.bytes("text", text.as_bytes()),
-            None => payload.bytes("text", value),
+            Some(text) => payload.content("text", text.as_bytes()),
+            None => payload.content("text", value),
         }
     }
     payload.end();
@@ -228,7 +228,7 @@ fn keys(payload: &[u8]) -> Vec<&str> {
     let mut keys = Vec::new();
     shape::members(payload, |key, _| {
         let word = key.len() <= 40 && key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'-');
-        if let (true, true, Ok(key)) = (word, keys.len() < MANY, std::str::from_utf8(key)) {
+        if let (true, true, Ok(key)) = (word && !secret_shape(key), keys.len() < MANY, std::str::from_utf8(key)) {
             keys.push(key);
         }
     });

@@ -34,6 +34,8 @@ pub enum Question {
     },
     /// Plugin storage.
     Kv {
+        /// The row of this key alone, with its value.
+        one: Option<String>,
         /// So many at most.
         limit: Option<u64>,
     },
@@ -200,9 +202,9 @@ fn each(
             let telling = inbox::Telling { key, now_ms: *now_ms, show_text: *show_text };
             inbox::each(&mut opened.conn, tables, &telling, session.as_deref(), *limit, tell)
         }
-        Question::Kv { limit } => {
+        Question::Kv { one, limit } => {
             let word = |plugin: &str| configured.word(plugin);
-            kv::each(&mut opened.conn, tables, &kv::Telling { key, now_ms: *now_ms, configured: &word }, *limit, tell)
+            kv::each(&mut opened.conn, tables, &kv::Telling { key, now_ms: *now_ms, configured: &word }, one.as_deref(), *limit, tell)
         }
     }
 }
@@ -375,8 +377,8 @@ pub fn inbox(
 ///
 /// # Errors
 /// Why there is no answer.
-pub fn kv(store: &Store, limit: Option<u64>, telling: &Telling<'_>, progress: &Progress) -> Result<Kv, Problem> {
-    let (entries, read_as, ()) = collect(store, &Question::Kv { limit }, telling, progress, |_, _| Ok(()))?;
+pub fn kv(store: &Store, question: &Question, telling: &Telling<'_>, progress: &Progress) -> Result<Kv, Problem> {
+    let (entries, read_as, ()) = collect(store, question, telling, progress, |_, _| Ok(()))?;
     let configs = telling.configured.read.clone();
     Ok(Kv { store: store.shown(), read_as, entries, configs, configs_unknown: telling.configured.unknown.clone() })
 }
