@@ -119,6 +119,11 @@ fn more(page: &mut Page, shown: usize, all: usize) {
     }
 }
 
+/// What is said of no rows: where none were asked for, nothing of the store.
+fn none(limit: usize, otherwise: &'static str) -> &'static str {
+    if limit == 0 { "None is shown: --limit 0." } else { otherwise }
+}
+
 /// Rows that a person is shown unless --limit says otherwise.
 const SHOWN: u64 = 50;
 

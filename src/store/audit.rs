@@ -213,8 +213,11 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
     let super::inbox::Queue { table, payload, seq, .. } = queue;
     let pending = queue.waits(tables);
     let sessions = if tables.has("session_v2") { "session_v2" } else { "session" };
-    let suspended =
-        if tables.column(sessions, "time_suspended") { format!("(select s.time_suspended is not null from {sessions} s where s.id = {table}.session_id)") } else { "0".to_owned() };
+    let suspended = if tables.column(sessions, "time_suspended") {
+        format!("(select s.time_suspended is not null from {sessions} s where s.id = {table}.session_id)")
+    } else {
+        "0".to_owned()
+    };
     let kind = if tables.column(table, "type") { "type" } else { "'user'" };
     let mut statement = conn.prepare(&format!(
         "select session_id, {kind}, delivery, time_created, case when octet_length({payload}) <= {CELL} then {payload} end, {suspended} \

@@ -156,9 +156,16 @@ pub fn each<E: From<Refusal>>(
     let parameters: Vec<&(dyn rusqlite::ToSql + Sync)> = session.iter().map(|session| session as &(dyn rusqlite::ToSql + Sync)).collect();
     for (at, (table, sql)) in sql(tables, session.is_some(), limit)?.into_iter().enumerate() {
         let earlier = (at > 0).then_some(table);
-        each_block(conn, &sql, &parameters, Some(1), |row, out| write(row, telling, earlier, out), |lines| {
-            if limit.is_none() { tell(lines) } else { tell(first_lines(lines, &mut left)) }
-        })?;
+        each_block(
+            conn,
+            &sql,
+            &parameters,
+            Some(1),
+            |row, out| write(row, telling, earlier, out),
+            |lines| {
+                if limit.is_none() { tell(lines) } else { tell(first_lines(lines, &mut left)) }
+            },
+        )?;
     }
     Ok(())
 }

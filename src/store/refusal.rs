@@ -113,7 +113,9 @@ impl Refusal {
             Refusal::Unknown(Unknown::NotPermitted) => problem.hint("Ask as its owner or as root."),
             Refusal::Kind(_) => problem.hint("Name the database file itself."),
             Refusal::NotADatabase | Refusal::Damaged(_) => problem.hint("See what can be told of it: whoseenv db info --db FILE"),
-            Refusal::Busy(_) => problem.hint("Ask again when its transaction has ended, or on a copy that you made while its host was stopped."),
+            Refusal::Busy(_) => {
+                problem.hint("Ask again when its transaction has ended, or on a copy that you made while its host was stopped.")
+            }
             Refusal::NoSession(_) => problem.hint("See which there are: whoseenv db sessions --db FILE"),
             Refusal::Moved => problem.hint("Ask again, or on a copy that you made while its host was stopped."),
             Refusal::NoSpace { .. } | Refusal::Copy(_) => problem.hint("Let XDG_CACHE_HOME name a directory of yours with room for it."),

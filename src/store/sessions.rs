@@ -334,13 +334,20 @@ pub fn each<E: From<Refusal>>(
     let mut left = filter.limit.unwrap_or(0);
     for (table, sql, parameters) in sql(tables, filter)? {
         let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
-        each_block(conn, &sql, &parameters, None, |row, out| write(row, table, family, out), |lines| {
-            if filter.limit.is_none() {
-                return tell(lines);
-            }
-            // A migrated store has two tables, and one limit.
-            tell(first_lines(lines, &mut left))
-        })?;
+        each_block(
+            conn,
+            &sql,
+            &parameters,
+            None,
+            |row, out| write(row, table, family, out),
+            |lines| {
+                if filter.limit.is_none() {
+                    return tell(lines);
+                }
+                // A migrated store has two tables, and one limit.
+                tell(first_lines(lines, &mut left))
+            },
+        )?;
     }
     Ok(())
 }

@@ -9,7 +9,11 @@ use crate::redact::terminal::hides;
 
 /// A name of the host's, or what is told instead of one that has a secret in it by its shape.
 pub fn told(name: &[u8]) -> Cow<'_, [u8]> {
-    if secret_shape(name) { Cow::Owned(format!("<{} bytes that look like a secret>", name.len()).into_bytes()) } else { Cow::Borrowed(name) }
+    if secret_shape(name) {
+        Cow::Owned(format!("<{} bytes that look like a secret>", name.len()).into_bytes())
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 /// The same as text.

@@ -91,7 +91,11 @@ pub fn frames(mut source: impl Read) -> Result<Option<Lost>, Refusal> {
     let (magic, page) = (word(&header, 0), word(&header, 8) as usize);
     let big = magic & 1 == 1;
     let mut sum = checksum(&header[..24], big, (0, 0));
-    if magic & !1 != 0x377f_0682 || sum != (word(&header, 24), word(&header, 28)) || !page.is_power_of_two() || !(512..=65_536).contains(&page) {
+    if magic & !1 != 0x377f_0682
+        || sum != (word(&header, 24), word(&header, 28))
+        || !page.is_power_of_two()
+        || !(512..=65_536).contains(&page)
+    {
         return Ok(Some(Lost { sound: 0, frames: 0, commits: 0, header: true }));
     }
     let mut frame = vec![0; FRAME + page];

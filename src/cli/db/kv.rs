@@ -44,7 +44,7 @@ fn page(data: &Kv, limit: u64) -> Page {
     super::read_line(&mut page, &data.store, data.read_as);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if data.entries.is_empty() {
-        page.line(0, "No plugin keeps anything there.");
+        page.line(0, super::none(limit, "No plugin keeps anything there."));
     }
     let rows = data.entries.iter().take(limit).map(|entry| {
         let whose = entry.plugin.as_deref().unwrap_or(entry.scope.word());
