@@ -121,3 +121,40 @@ pub fn frames(mut source: impl Read) -> Result<Option<Lost>, Refusal> {
     // The end of a transaction that was being written when its host was killed is no loss: it was never committed.
     Ok((found.commits > 0).then_some(found))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wal_as_sqlite_writes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.execute_batch(
+            "pragma page_size=1024; pragma journal_mode=wal; create table t(a); insert into t values(1); insert into t values(2)",
+        )
+        .unwrap();
+        let sound = std::fs::read(beside::name(&path, "-wal")).unwrap();
+        assert_eq!(frames(&sound[..]).unwrap(), None);
+        let count = (sound.len() - HEADER) / (FRAME + 1024);
+        // One bit of the last commit: a killed host or a bad disk, and in both cases SQLite reads one transaction less.
+        for (at, sound_frames, commits) in [(sound.len() - 1, count - 1, 1), (HEADER + FRAME, 0, 3)] {
+            let mut wrong = sound.clone();
+            wrong[at] ^= 1;
+            let lost = frames(&wrong[..]).unwrap().unwrap();
+            assert_eq!((lost.sound, lost.frames, lost.commits), (sound_frames as u64, (count - sound_frames) as u64, commits));
+        }
+        // Frames of the time before the WAL began anew are none of its own.
+        conn.execute_batch("pragma wal_checkpoint(restart); insert into t values(3)").unwrap();
+        let anew = std::fs::read(beside::name(&path, "-wal")).unwrap();
+        assert_eq!((anew.len(), frames(&anew[..]).unwrap()), (sound.len(), None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..2000)) {
+            let _ = frames(&bytes[..]);
+        }
+    }
+}

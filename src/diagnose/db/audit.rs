@@ -223,19 +223,22 @@ impl Teller<'_> {
                 "the header of its -wal does not check: SQLite reads nothing of it".to_owned()
             } else {
                 format!(
-                    "SQLite reads {} of its -wal, and not the {} after them, with {}",
+                    "SQLite reads {} of its -wal at most, and not the {} behind, with {}",
                     plural(lost.sound, "frame"),
                     lost.frames,
                     plural(lost.commits, "commit")
                 )
             };
+            // A last frame alone may be one that was never written to its end, by a host that was killed.
+            let torn = !lost.header && lost.frames == 1;
+            let outcome = if torn { Outcome::Undetermined } else { Outcome::Confirmed };
             found.push(
-                Finding::new(&registry::STORE_WAL_DAMAGED, Outcome::Confirmed, &self.path, message)
+                Finding::new(&registry::STORE_WAL_DAMAGED, outcome, &self.path, message)
                     .evidence([Evidence {
                         source: format!("{}-wal", self.path),
                         how: How::Passive,
                         at: self.host.machine().taken_at(),
-                        detail: "checksums of its header and frames".to_owned(),
+                        detail: if torn { "the checksum of its last frame" } else { "checksums of its header and frames" }.to_owned(),
                     }])
                     .fix(["stop its host, and keep a copy with -wal before anything opens it: the next checkpoint takes the rest away"
                         .to_owned()]),
