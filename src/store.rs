@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `beside` | what lies at a path and beside it, from `stat` and the first bytes, before SQLite sees it |
 //! | `open` | the way of reading that follows from it |
+//! | `lock` | who is writing into it, asked without a lock |
+//! | `wal` | frames of a WAL that SQLite cannot use |
 //! | `copy` | private copies: made, judged, removed, swept |
 //! | `armour` | what a connection may do at all |
 //! | `refusal` | why there is no answer |
@@ -24,6 +26,7 @@ pub mod events;
 pub mod generation;
 pub mod inbox;
 pub mod kv;
+pub mod lock;
 pub mod migrations;
 pub mod open;
 pub mod refusal;
@@ -32,6 +35,7 @@ pub mod schema;
 pub mod sessions;
 pub mod shape;
 pub mod text;
+pub mod wal;
 
 pub use beside::Beside;
 pub use generation::{Generation, Tables};

@@ -19,6 +19,8 @@ pub struct Configured {
     pub unknown: Vec<String>,
     /// Files that were read.
     pub read: Vec<String>,
+    /// Directories without any.
+    pub without: Vec<String>,
 }
 
 /// What a config file names.
@@ -70,6 +72,7 @@ impl Configured {
     }
 
     fn files(&mut self, host: &Host, view: View, dir: &Raw) {
+        let before = self.read.len() + self.unknown.len();
         for name in ["opencode.json", "opencode.jsonc", "config.json"] {
             let path = join(dir, name);
             let document = match host.document(view, path.as_bytes(), parse) {
@@ -85,6 +88,9 @@ impl Configured {
                 Ok(named) => named.entries.iter().for_each(|entry| self.entry(host, view, dir, entry)),
                 Err(reason) => self.unknown.push(format!("{}: {reason}", path.lossy())),
             }
+        }
+        if self.read.len() + self.unknown.len() == before {
+            self.without.push(dir.lossy().into_owned());
         }
     }
 

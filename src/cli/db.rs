@@ -119,6 +119,11 @@ fn more(page: &mut Page, shown: usize, all: usize) {
     }
 }
 
+/// What is said of no rows: where none were asked for, nothing of the store.
+fn none(limit: usize, otherwise: &'static str) -> &'static str {
+    if limit == 0 { "None is shown: --limit 0." } else { otherwise }
+}
+
 /// Rows that a person is shown unless --limit says otherwise.
 const SHOWN: u64 = 50;
 
@@ -139,6 +144,13 @@ fn since(text: &str, now_ms: i64) -> Result<i64, Problem> {
     text.parse::<jiff::Timestamp>().map(|time| time.as_millisecond()).map_err(|_| {
         Problem::new(Exit::Usage, format!("{text:?} is no time")).hint("Such as 2d, 3h, 15min, 30s (ago), or 2026-11-30T20:00:00Z")
     })
+}
+
+/// A directory as sessions name theirs: a relative one from where this program stands.
+fn whole(directory: &str) -> String {
+    let path = std::path::Path::new(directory);
+    let whole = if path.is_absolute() { Ok(path.to_owned()) } else { path.canonicalize().or_else(|_| std::path::absolute(path)) };
+    whole.map_or_else(|_| directory.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// The plugins' configurations, or none where nobody asks.

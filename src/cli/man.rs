@@ -111,7 +111,7 @@ const WAYS: [(&str, &str); 6] = [
     ),
     (
         "immutable (nothing is beside it, or nothing that counts)",
-        "SQLite with mode=ro&immutable=1: no lock, no -wal, no -shm. mode=ro alone would make both files and leave them behind. It touches no byte. Since SQLite then believes that nothing changes, the files are looked at again afterwards: if they changed, the question is put again, and after some times the answer is undetermined (5).",
+        "SQLite with mode=ro&immutable=1: no lock, no -wal, no -shm. mode=ro alone would make both files and leave them behind. It touches no byte. Since SQLite then believes that nothing changes, the files are looked at again afterwards: if they changed, the question is put again, and after some times the answer is undetermined (5). A host that keeps its journal in memory leaves no sign beside the store while it writes, so the kernel is asked before and after, without a lock of our own, whether somebody holds the locks of a writer (F_GETLK): then the answer waits for half a second, and is undetermined, with the pid.",
     ),
     (
         "db audit",

@@ -43,6 +43,11 @@ pub struct Store {
     pub kept: Option<Kept>,
 }
 
+/// `1 child`, `2 children`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
 /// The agents' processes, for whatever needs them.
 pub fn processes(host: &Host) -> Vec<AgentProcess> {
     agent::discover(host).unwrap_or_default()

@@ -186,6 +186,11 @@ impl Printer {
         self.print(Exit::Ok, |out| out.write_all(text))
     }
 
+    /// Prints content of the host's, which was asked for: as it is, and on a terminal as a line that cannot steer it.
+    pub fn content(&self, content: &[u8]) -> Exit {
+        if io::stdout().is_terminal() { self.text(format!("{}\n", clean(content)).as_bytes()) } else { self.text(content) }
+    }
+
     /// Prints a page without a report around it.
     pub fn page(&self, page: &Page) -> Exit {
         self.print(Exit::Ok, |out| self.screen.write(page, out))

@@ -134,7 +134,9 @@ pub fn put_on(conn: &mut Connection) -> Result<Clock, Refusal> {
     let clock = Clock::new();
     let asked = clock.clone();
     conn.progress_handler(1000, Some(move || interrupt::came().is_some() || asked.is_over()))?;
-    conn.execute_batch(&format!("pragma hard_heap_limit={MEMORY}; pragma query_only=on; pragma cache_size=-24000;"))?;
+    conn.execute_batch(&format!(
+        "pragma hard_heap_limit={MEMORY}; pragma query_only=on; pragma ignore_check_constraints=on; pragma cache_size=-24000;"
+    ))?;
     Ok(clock)
 }
 

@@ -11,19 +11,21 @@ use super::armour::{CELL, SECRETS};
 use super::events::{self, Aggregate};
 use super::kv::Key;
 use super::sessions::Family;
-use super::{Opened, Refusal, Tables};
+use super::{Opened, Refusal, Tables, wal};
 use crate::report::Progress;
 
 mod facts;
 
-pub use facts::{Events, Facts, Integrity, LARGE, NAMED, Plugin, Some10, Suspended, WAITING_MS, Waiting};
+pub use facts::{Events, Facts, Integrity, LARGE, NAMED, Orphan, Plugin, Some10, Suspended, WAITING_MS, Waiting};
 
 /// Examines an opened store; two connections, two threads.
 ///
 /// # Errors
 /// When it cannot be read at all. What is damaged is no error.
 pub fn examine(opened: &mut Opened, tables: &Tables, now_ms: i64, progress: &Progress) -> Result<Facts, Refusal> {
+    tables.compute_nothing()?;
     opened.clock.unbounded();
+    let lost = wal::lost(opened.path())?;
     let checker = opened.second();
     let base = opened.base();
     let conn = &opened.conn;
@@ -40,9 +42,9 @@ pub fn examine(opened: &mut Opened, tables: &Tables, now_ms: i64, progress: &Pro
         }
         let (whole, base) = checking.join().unwrap_or((Integrity::Unknown("the check ended".to_owned()), None));
         match facts {
-            Ok(facts) => Ok(Facts { whole, base, ..facts }),
+            Ok(facts) => Ok(Facts { whole, base, lost, ..facts }),
             // Damage is what was asked about.
-            Err(Refusal::Damaged(_)) if matches!(whole, Integrity::Damaged(_)) => Ok(Facts { whole, base, ..Facts::nothing() }),
+            Err(Refusal::Damaged(_)) if matches!(whole, Integrity::Damaged(_)) => Ok(Facts { whole, base, lost, ..Facts::nothing() }),
             Err(error) => Err(error),
         }
     })
@@ -75,7 +77,7 @@ fn bytes<'r>(row: &'r rusqlite::Row<'_>, column: usize) -> &'r [u8] {
 }
 
 fn lossy(row: &rusqlite::Row<'_>, column: usize) -> String {
-    String::from_utf8_lossy(bytes(row, column)).into_owned()
+    super::text::told_text(bytes(row, column))
 }
 
 fn int(row: &rusqlite::Row<'_>, column: usize) -> Option<i64> {
@@ -140,7 +142,7 @@ fn kv(conn: &Connection, facts: &mut Facts) -> Result<(), Refusal> {
         plugin.bytes += size;
         plugin.large += u64::from(size > LARGE);
         if size > plugin.largest.1 {
-            plugin.largest = (String::from_utf8_lossy(key.key).into_owned(), size);
+            plugin.largest = (super::text::told_text(key.key), size);
         }
         plugin.updated_ms = plugin.updated_ms.max(int(row, 2).unwrap_or(0));
     }
@@ -148,13 +150,19 @@ fn kv(conn: &Connection, facts: &mut Facts) -> Result<(), Refusal> {
 }
 
 fn sessions(conn: &Connection, tables: &Tables, facts: &mut Facts) -> Result<(), Refusal> {
-    let table = match ["session_v2", "session", "acp_sessions", "session_metadata"].into_iter().find(|table| tables.has(table)) {
-        Some(table) => table,
-        None => return Ok(()),
-    };
-    facts.session_table = table;
     let family = Family::read(conn, tables)?;
     facts.dangling = family.dangling();
+    // A migrated store has those of before too.
+    for table in super::sessions::TABLES.into_iter().filter(|table| tables.has(table)) {
+        if facts.session_table.is_empty() {
+            facts.session_table = table;
+        }
+        sessions_of(conn, tables, table, &family, facts)?;
+    }
+    Ok(())
+}
+
+fn sessions_of(conn: &Connection, tables: &Tables, table: &'static str, family: &Family, facts: &mut Facts) -> Result<(), Refusal> {
     let (id, directory) = match table {
         "acp_sessions" => ("session_uuid", "workspace_dir"),
         "session_metadata" => ("session_key", "null"),
@@ -166,13 +174,14 @@ fn sessions(conn: &Connection, tables: &Tables, facts: &mut Facts) -> Result<(),
         tables.or_null(table, "time_suspended")
     };
     let parent = tables.or_null(table, "parent_id");
-    let mut statement = conn.prepare(&format!("select {id}, {parent}, {directory}, {suspended} from {table}"))?;
+    let once = super::sessions::once(tables, table).map(|condition| format!(" where {condition}")).unwrap_or_default();
+    let mut statement = conn.prepare(&format!("select {id}, {parent}, {directory}, {suspended} from {table}{once}"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         facts.sessions += 1;
         let parent = bytes(row, 1);
         if !parent.is_empty() && !family.has(parent) {
-            facts.orphans.push(|| (lossy(row, 0), lossy(row, 1)));
+            facts.orphans.push(|| Orphan { table, id: lossy(row, 0), parent: lossy(row, 1) });
         }
         if !matches!(row.get_ref(3)?, rusqlite::types::ValueRef::Null) {
             facts.suspended.push(|| Suspended { id: lossy(row, 0), since_ms: int(row, 3) });
@@ -191,15 +200,28 @@ fn sessions(conn: &Connection, tables: &Tables, facts: &mut Facts) -> Result<(),
 }
 
 fn inbox(conn: &Connection, tables: &Tables, now_ms: i64, facts: &mut Facts) -> Result<(), Refusal> {
-    let Ok(queue) = super::inbox::queue(tables) else { return Ok(()) };
-    let super::inbox::Queue { table, payload, seq, pending } = queue;
-    facts.queue_table = table;
+    for queue in super::inbox::queues(tables).unwrap_or_default() {
+        if facts.queue_table.is_empty() {
+            facts.queue_table = queue.table;
+        }
+        inbox_of(conn, tables, queue, now_ms, facts)?;
+    }
+    Ok(())
+}
+
+fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now_ms: i64, facts: &mut Facts) -> Result<(), Refusal> {
+    let super::inbox::Queue { table, payload, seq, .. } = queue;
+    let pending = queue.waits(tables);
     let sessions = if tables.has("session_v2") { "session_v2" } else { "session" };
-    let suspended = if tables.column(sessions, "time_suspended") { "s.time_suspended is not null" } else { "0" };
-    let kind = if tables.column(table, "type") { "q.type" } else { "'user'" };
+    let suspended = if tables.column(sessions, "time_suspended") {
+        format!("(select s.time_suspended is not null from {sessions} s where s.id = {table}.session_id)")
+    } else {
+        "0".to_owned()
+    };
+    let kind = if tables.column(table, "type") { "type" } else { "'user'" };
     let mut statement = conn.prepare(&format!(
-        "select q.session_id, {kind}, q.delivery, q.time_created, case when octet_length(q.{payload}) <= {CELL} then q.{payload} end, {suspended} \
-         from {table} q left join {sessions} s on s.id = q.session_id where {pending} order by q.session_id, q.delivery desc, q.{seq}"
+        "select session_id, {kind}, delivery, time_created, case when octet_length({payload}) <= {CELL} then {payload} end, {suspended} \
+         from {table} where {pending} order by session_id, delivery desc, {seq}"
     ))?;
     let mut rows = statement.query([])?;
     let hasher = RandomState::new();
@@ -233,7 +255,8 @@ fn inbox(conn: &Connection, tables: &Tables, now_ms: i64, facts: &mut Facts) -> 
             waiting.rows += 1;
             waiting.oldest_ms = waiting.oldest_ms.min(created);
         }
-        if seen.len() < 100_000 {
+        // A payload that is too large to be read is like no other.
+        if seen.len() < 100_000 && !matches!(row.get_ref(4)?, rusqlite::types::ValueRef::Null) {
             *seen.entry(hasher.hash_one((bytes(row, 1), bytes(row, 4)))).or_default() += 1;
         }
     }

@@ -39,6 +39,9 @@ pub struct Header {
     pub auto_vacuum: bool,
     /// … but only when it is told to.
     pub incremental: bool,
+    /// Counts the transactions of a rollback journal; times of a file may be too coarse to tell two of them apart.
+    #[serde(default)]
+    pub changes: u32,
 }
 
 /// The WAL, as far as its header tells.
@@ -157,7 +160,7 @@ pub fn header(bytes: &[u8]) -> Option<Header> {
         1 => 65_536,
         size => u32::from(size),
     };
-    Some(Header { page_size, wal: bytes[18] == 2, auto_vacuum: at(52)? != 0, incremental: at(64)? != 0 })
+    Some(Header { page_size, wal: bytes[18] == 2, auto_vacuum: at(52)? != 0, incremental: at(64)? != 0, changes: at(24)? })
 }
 
 /// The salts of a WAL, if its header is one.
@@ -194,7 +197,7 @@ impl Beside {
                 uid: meta.uid(),
                 header: header(&first(&file, 100)?),
                 wal: wal(&name(&path, "-wal"))?,
-                shm: there(&name(&path, "-shm"))?.is_some(),
+                shm: regular(&name(&path, "-shm"))?.is_some(),
                 journal: journal(&name(&path, "-journal"))?,
                 file_system,
             })
@@ -220,10 +223,17 @@ fn there(path: &Path) -> std::io::Result<Option<std::fs::Metadata>> {
     }
 }
 
+/// What is beside a store is a file, or SQLite must not come near it: it would wait for a FIFO's other end.
+fn regular(path: &Path) -> std::io::Result<Option<std::fs::Metadata>> {
+    match there(path)? {
+        Some(meta) if !meta.is_file() => Err(std::io::Error::other(format!("{} is no regular file", path.display()))),
+        found => Ok(found),
+    }
+}
+
 fn beside(path: &Path) -> std::io::Result<Option<(File, Stamp)>> {
-    let Some(meta) = there(path)? else { return Ok(None) };
-    if !meta.is_file() {
-        return Err(std::io::Error::other(format!("{} is no regular file", path.display())));
+    if regular(path)?.is_none() {
+        return Ok(None);
     }
     match open(path) {
         Ok(file) => {

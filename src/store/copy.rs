@@ -26,6 +26,8 @@ const TRIES: usize = 6;
 #[derive(Debug)]
 pub struct PrivateCopy {
     dir: PathBuf,
+    /// Directories above the place of copies that were made for it, the innermost first.
+    made: Vec<PathBuf>,
     _held: File,
 }
 
@@ -33,7 +35,7 @@ impl Drop for PrivateCopy {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
         // The directories above, if they are empty: the first look leaves nothing either.
-        for dir in self.dir.ancestors().skip(1).take(2) {
+        for dir in self.dir.ancestors().skip(1).take(2).chain(self.made.iter().map(PathBuf::as_path)) {
             if std::fs::remove_dir(dir).is_err() {
                 break;
             }
@@ -85,6 +87,8 @@ fn make(root: &Path) -> std::io::Result<PrivateCopy> {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
+    // `copies` and its parent are ours anyway.
+    let made: Vec<PathBuf> = root.ancestors().skip(2).take_while(|dir| dir.symlink_metadata().is_err()).map(Path::to_owned).collect();
     // Another program's end may take the empty directory away between the two lines.
     for _ in 0..20 {
         builder.create(root)?;
@@ -107,7 +111,7 @@ fn make(root: &Path) -> std::io::Result<PrivateCopy> {
         }
         let held = File::open(&dir)?;
         rustix::fs::flock(&held, FlockOperation::LockExclusive)?;
-        return Ok(PrivateCopy { dir, _held: held });
+        return Ok(PrivateCopy { dir, made, _held: held });
     }
     Err(std::io::Error::other("its directory is taken away again and again"))
 }

@@ -72,7 +72,7 @@ pub struct Summary {
 
 fn text(row: &rusqlite::Row<'_>, column: usize) -> String {
     let bytes = row.get_ref(column).ok().and_then(|value| value.as_bytes_or_null().ok().flatten()).unwrap_or_default();
-    String::from_utf8_lossy(bytes).into_owned()
+    super::text::told_text(bytes)
 }
 
 fn number(row: &rusqlite::Row<'_>, column: usize) -> i64 {

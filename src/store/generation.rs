@@ -90,6 +90,8 @@ pub struct Tables {
     known: BTreeMap<String, Vec<String>>,
     /// Views and virtual tables that carry a name of ours: never read.
     pub disguised: Vec<String>,
+    /// Tables with a column that is computed when it is read, ours or not.
+    pub computed: Vec<String>,
     /// Indices that begin with a column: (table, column).
     indexed: Vec<(String, String)>,
     /// How many tables there are.
@@ -134,37 +136,40 @@ impl Tables {
     /// When it cannot be read.
     pub fn read(conn: &Connection) -> Result<Tables, Refusal> {
         let mut tables = Tables::default();
-        let mut list = conn.prepare("select type, name, rootpage, substr(sql, 1, 24) from sqlite_schema where type in ('table','view')")?;
+        let mut list = conn.prepare("select type, name, rootpage, sql from sqlite_schema where type in ('table','view')")?;
         let mut rows = list.query([])?;
-        let mut ours = Vec::new();
+        let mut names = Vec::new();
         while let Some(row) = rows.next()? {
             let text = |index| {
                 row.get_ref(index).ok().and_then(|value| value.as_str_or_null().ok().flatten().map(str::to_owned)).unwrap_or_default()
             };
             let (kind, name, root) = (text(0), text(1), row.get::<_, Option<i64>>(2).ok().flatten().unwrap_or(0));
             tables.count += u64::from(kind == "table");
-            if !NAMES.contains(&name.as_str()) {
-                continue;
-            }
+            let ours = NAMES.contains(&name.as_str());
             // A virtual table has no page of its own: reading it would run its module.
             if kind == "table" && root > 0 {
-                ours.push(name);
-            } else {
+                // Without the word no column is computed.
+                if ours || text(3).as_bytes().windows(2).any(|word| word.eq_ignore_ascii_case(b"as")) {
+                    names.push((name, ours));
+                }
+            } else if ours {
                 tables.disguised.push(name);
             }
         }
-        for name in ours {
-            let mut columns = Vec::new();
-            // The names come from our own list.
-            let mut list = conn.prepare(&format!("pragma table_xinfo(\"{name}\")"))?;
+        for (name, ours) in names {
+            let (mut columns, mut computed) = (Vec::new(), false);
+            let mut list = conn.prepare(&format!("pragma table_xinfo(\"{}\")", name.replace('"', "\"\"")))?;
             let mut rows = list.query([])?;
             while let Some(row) = rows.next()? {
-                // A generated column is computed when it is read: not one of any host's.
-                if row.get::<_, i64>(6)? == 0 {
-                    columns.push(row.get::<_, String>(1)?);
-                }
+                computed |= row.get::<_, i64>(6)? > 1;
+                columns.push(row.get::<_, String>(1)?);
             }
-            tables.known.insert(name, columns);
+            // No host has one, and to read it, or to check the table, is to compute it row by row: without end.
+            if computed {
+                tables.computed.push(name);
+            } else if ours {
+                tables.known.insert(name, columns);
+            }
         }
         for table in ["session", "session_v2", "event"] {
             if tables.has(table) {
@@ -227,6 +232,14 @@ impl Tables {
         self.has("session_v2") && self.has("session")
     }
 
+    /// That no table computes anything: for a question that goes over all of them.
+    ///
+    /// # Errors
+    /// [`Refusal::Hostile`], with the table.
+    pub fn compute_nothing(&self) -> Result<(), Refusal> {
+        self.computed.first().map_or(Ok(()), |table| Err(computes(table)))
+    }
+
     /// The table that has to be there for an answer.
     ///
     /// # Errors
@@ -235,6 +248,9 @@ impl Tables {
         if let Some(table) = any_of.iter().find(|table| self.has(table)) {
             return Ok(table);
         }
+        if let Some(name) = self.computed.iter().find(|name| any_of.contains(&name.as_str())) {
+            return Err(computes(name));
+        }
         if let Some(name) = self.disguised.iter().find(|name| any_of.contains(&name.as_str())) {
             return Err(Refusal::Hostile(format!(
                 "{name} is a view or a virtual table, which no host makes; reading it would run something"
@@ -242,4 +258,8 @@ impl Tables {
         }
         Err(Refusal::NoTable(format!("this store ({}) has no {what}", self.generation().name())))
     }
+}
+
+fn computes(table: &str) -> Refusal {
+    Refusal::Hostile(format!("table {table} has a computed column, which no host makes; reading it would run something"))
 }

@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::armour::CELL;
-use super::rows::{Row, each_block};
+use super::rows::{Row, each_block, first_lines};
 use super::text::Object;
 use super::{Refusal, Tables, shape};
-use crate::redact::FingerprintKey;
+use crate::redact::{FingerprintKey, secret_shape};
 
 /// What is told about the author of a row, whichever it is.
 pub const AUTHOR: &str = "reaches the model as user; no author is recorded";
@@ -44,6 +44,9 @@ pub struct Pending {
     /// The same in base64, where it is no UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id_b64: Option<String>,
+    /// The queue that it stands in, where that is one of an earlier line of the host than the store is of: in a migrated store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier_table: Option<String>,
     /// The session that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -67,7 +70,7 @@ pub struct Pending {
     pub age_ms: Option<i64>,
     /// What it holds.
     pub payload: Payload,
-    /// The next wake of the session takes it.
+    /// The next wake of the session takes it: of a host of the store's own line.
     pub next_wake: bool,
 }
 
@@ -85,9 +88,25 @@ const QUEUES: [Queue; 3] = [
     Queue { table: "session_input", payload: "prompt", seq: "admitted_seq", pending: "promoted_seq is null" },
 ];
 
-pub(super) fn queue(tables: &Tables) -> Result<&'static Queue, Refusal> {
-    let table = tables.need(&["session_inbox", "session_pending", "session_input"], "queue of work that waits")?;
-    QUEUES.iter().find(|queue| queue.table == table).ok_or(Refusal::Moved)
+/// The queues of a store, that of its latest host first.
+pub(super) fn queues(tables: &Tables) -> Result<Vec<&'static Queue>, Refusal> {
+    tables.need(&TABLES, "queue of work that waits")?;
+    Ok(QUEUES.iter().filter(|queue| tables.has(queue.table)).collect())
+}
+
+/// The tables that are queues.
+pub const TABLES: [&str; 3] = ["session_inbox", "session_pending", "session_input"];
+
+impl Queue {
+    /// What of it waits; not what stands in a later queue under the same id, as in a migrated store.
+    pub(super) fn waits(&self, tables: &Tables) -> String {
+        let later = TABLES.iter().take_while(|table| **table != self.table).filter(|table| tables.has(table));
+        let mut condition = self.pending.to_owned();
+        for later in later {
+            condition.push_str(&format!(" and not exists (select 1 from {later} l where l.id = {}.id)", self.table));
+        }
+        condition
+    }
 }
 
 /// What decides how rows are told.
@@ -100,20 +119,25 @@ pub struct Telling<'t> {
     pub show_text: bool,
 }
 
-/// The statement for this store.
+/// The statements for this store, one a queue, that of its latest host first.
 ///
 /// # Errors
 /// When it has no queue.
-pub fn sql(tables: &Tables, one_session: bool, limit: Option<u64>) -> Result<String, Refusal> {
-    let Queue { table, payload, seq, pending } = queue(tables)?;
+pub fn sql(tables: &Tables, one_session: bool, limit: Option<u64>) -> Result<Vec<(&'static str, String)>, Refusal> {
+    Ok(queues(tables)?.into_iter().map(|queue| (queue.table, sql_of(tables, queue, one_session, limit))).collect())
+}
+
+fn sql_of(tables: &Tables, queue: &Queue, one_session: bool, limit: Option<u64>) -> String {
+    let Queue { table, payload, seq, .. } = queue;
+    let pending = queue.waits(tables);
     let kind = if tables.column(table, "type") { "type" } else { "'user'" };
     let session = if one_session { " and session_id = ?1" } else { "" };
     let limit = limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
-    Ok(format!(
+    format!(
         "select id, session_id, {kind}, delivery, {seq}, time_created, octet_length({payload}), \
          case when octet_length({payload}) <= {CELL} then {payload} end \
          from {table} where {pending}{session} order by session_id, delivery desc, {seq}{limit}"
-    ))
+    )
 }
 
 /// Hands the rows over as lines of JSON, session by session, in promotion order.
@@ -126,15 +150,45 @@ pub fn each<E: From<Refusal>>(
     telling: &Telling<'_>,
     session: Option<&str>,
     limit: Option<u64>,
-    tell: impl FnMut(&[u8]) -> Result<(), E>,
+    mut tell: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let sql = sql(tables, session.is_some(), limit)?;
+    let mut left = limit.unwrap_or(0);
     let parameters: Vec<&(dyn rusqlite::ToSql + Sync)> = session.iter().map(|session| session as &(dyn rusqlite::ToSql + Sync)).collect();
-    each_block(conn, &sql, &parameters, Some(1), |row, out| write(row, telling, out), tell)
+    for (at, (table, sql)) in sql(tables, session.is_some(), limit)?.into_iter().enumerate() {
+        let earlier = (at > 0).then_some(table);
+        each_block(
+            conn,
+            &sql,
+            &parameters,
+            Some(1),
+            |row, out| write(row, telling, earlier, out),
+            |lines| {
+                if limit.is_none() { tell(lines) } else { tell(first_lines(lines, &mut left)) }
+            },
+        )?;
+    }
+    Ok(())
 }
 
-fn write(row: Row<'_>, telling: &Telling<'_>, out: &mut Vec<u8>) {
+/// Whether rows of this session wait, or waited.
+///
+/// # Errors
+/// When the tables cannot be read.
+pub fn knows(conn: &Connection, tables: &Tables, session: &str) -> Result<bool, Refusal> {
+    for queue in queues(tables)? {
+        let mut statement = conn.prepare(&format!("select 1 from {} where session_id = ?1", queue.table))?;
+        if statement.query([session])?.next()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn write(row: Row<'_>, telling: &Telling<'_>, earlier: Option<&str>, out: &mut Vec<u8>) {
     let mut object = Object::begin(out);
+    if let Some(table) = earlier {
+        object.word("earlier_table", table);
+    }
     for (column, name) in ["id", "session_id", "type", "delivery"].into_iter().enumerate() {
         if let Some(bytes) = row.bytes(column) {
             object.bytes(name, bytes);
@@ -156,8 +210,8 @@ fn write(row: Row<'_>, telling: &Telling<'_>, out: &mut Vec<u8>) {
     }
     if telling.show_text {
         match text(value) {
-            Some(text) => payload.bytes("text", text.as_bytes()),
-            None => payload.bytes("text", value),
+            Some(text) => payload.content("text", text.as_bytes()),
+            None => payload.content("text", value),
         }
     }
     payload.end();
@@ -165,6 +219,8 @@ fn write(row: Row<'_>, telling: &Telling<'_>, out: &mut Vec<u8>) {
     object.flag(
         "next_wake",
         match row.bytes(3) {
+            // What a host of a later line left behind in the queue of before, it does not look at.
+            _ if earlier.is_some() => false,
             Some(b"steer") => true,
             Some(b"queue") => first,
             _ => false,
@@ -179,7 +235,7 @@ fn keys(payload: &[u8]) -> Vec<&str> {
     let mut keys = Vec::new();
     shape::members(payload, |key, _| {
         let word = key.len() <= 40 && key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'-');
-        if let (true, true, Ok(key)) = (word, keys.len() < MANY, std::str::from_utf8(key)) {
+        if let (true, true, Ok(key)) = (word && !secret_shape(key), keys.len() < MANY, std::str::from_utf8(key)) {
             keys.push(key);
         }
     });

@@ -144,6 +144,12 @@ pub struct Entry {
     /// Its keyed fingerprint; absent likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// The value itself, where it was asked for (`--value`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The same in base64, where it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_b64: Option<String>,
     /// When the row was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_created: Option<String>,
@@ -165,16 +171,16 @@ pub struct Telling<'t> {
     pub configured: &'t (dyn Fn(&str) -> &'static str + Sync),
 }
 
-/// The statement.
-pub fn sql(limit: Option<u64>) -> String {
+fn sql(one: bool, limit: Option<u64>) -> String {
     let limit = limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
+    let one = if one { " where key = ?1" } else { "" };
     format!(
         "select key, octet_length(value), case when octet_length(value) <= {CELL} then value end, time_created, time_updated \
-         from kv order by key{limit}"
+         from kv{one} order by key{limit}"
     )
 }
 
-/// Hands the rows over as lines of JSON, in order of the key.
+/// Hands the rows over as lines of JSON, in order of the key; `one`: that of this key alone, with its value.
 ///
 /// # Errors
 /// When there is no such table, or it cannot be read.
@@ -182,14 +188,16 @@ pub fn each<E: From<Refusal>>(
     conn: &mut Connection,
     tables: &Tables,
     telling: &Telling<'_>,
+    one: Option<&str>,
     limit: Option<u64>,
     tell: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     tables.need(&["kv"], "table kv: its plugins keep nothing there")?;
-    each_block(conn, &sql(limit), &[], None, |row, out| write(row, telling, out), tell)
+    let parameters: Vec<&(dyn rusqlite::ToSql + Sync)> = one.iter().map(|key| key as &(dyn rusqlite::ToSql + Sync)).collect();
+    each_block(conn, &sql(one.is_some(), limit), &parameters, None, |row, out| write(row, telling, one.is_some(), out), tell)
 }
 
-fn write(row: Row<'_>, telling: &Telling<'_>, out: &mut Vec<u8>) {
+fn write(row: Row<'_>, telling: &Telling<'_>, with_value: bool, out: &mut Vec<u8>) {
     let raw = row.bytes(0).unwrap_or_default();
     let key = Key::parse(raw);
     let mut object = Object::begin(out);
@@ -214,6 +222,9 @@ fn write(row: Row<'_>, telling: &Telling<'_>, out: &mut Vec<u8>) {
         }
         form.end();
         object.ascii_word("fingerprint", &telling.key.digits(value));
+        if with_value {
+            object.content("value", value);
+        }
     }
     let times = [("time_created", row.int(3)), ("time_updated", row.int(4))];
     for (name, time) in times {

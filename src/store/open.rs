@@ -5,7 +5,7 @@
 //! | `-wal` and `-shm` | shared: `mode=ro&readonly_shm=1` | sees what the host commits, and writes not even into `-shm` |
 //! | `-wal` with frames, no `-shm` | a private copy of both | SQLite would have to make a `-shm` |
 //! | a hot `-journal` | a private copy of both, recovered there | the database holds what was never committed |
-//! | nothing | immutable, and a second look afterwards | SQLite would make a `-wal` and a `-shm`, and leave them |
+//! | nothing, and nobody writes (its locks are asked) | immutable, and a second look afterwards | SQLite would make a `-wal` and a `-shm`, and leave them |
 //!
 //! Measured with SQLite 3.54.1: each other way changes bytes or names beside the store, or shows rows that never were.
 
@@ -82,6 +82,8 @@ impl Opened {
             match Opened::attempt(path, attempt, progress) {
                 // Between the look and the first read a host came or went.
                 Err(error @ (Refusal::Moved | Refusal::Io(_))) => last = error,
+                // A transaction takes a moment; one that is left open takes for ever.
+                Err(error @ Refusal::Busy(_)) if attempt < TRIES - 2 => last = error,
                 done => return done,
             }
             std::thread::sleep(std::time::Duration::from_millis(10 << attempt.min(4)));
@@ -109,6 +111,7 @@ impl Opened {
         if seen.wal.is_some() && seen.shm {
             return Opened::shared(path, seen);
         }
+        written_by_nobody(path, &seen)?;
         Opened::immutable(path, seen)
     }
 
@@ -120,7 +123,7 @@ impl Opened {
             Ok(()) => {}
             Err(_) => return Err(Refusal::Moved),
         }
-        let still = |suffix: &str| beside::name(path, suffix).symlink_metadata().is_ok();
+        let still = |suffix: &str| beside::name(path, suffix).symlink_metadata().is_ok_and(|meta| meta.is_file());
         if !still("-wal") || !still("-shm") {
             return Err(Refusal::Moved);
         }
@@ -209,17 +212,25 @@ impl Opened {
         &self.path
     }
 
-    /// Whether what was read is what is there: a store read as immutable must not have changed.
+    /// Whether what was read is what is there: a store read as immutable must not have changed, nor be about to.
     ///
     /// # Errors
-    /// [`Refusal::Moved`] when it did.
+    /// [`Refusal::Moved`] when it did, [`Refusal::Busy`] when somebody writes into it.
     pub fn still(&self) -> Result<(), Refusal> {
         if self.read_as != ReadAs::Immutable {
             return Ok(());
         }
         let now = Beside::look(&self.path)?;
-        if now.stamp == self.beside.stamp && !now.frames() && !now.is_hot() { Ok(()) } else { Err(Refusal::Moved) }
+        if now.stamp != self.beside.stamp || now.header != self.beside.header || now.frames() || now.is_hot() {
+            return Err(Refusal::Moved);
+        }
+        written_by_nobody(&self.path, &now)
     }
+}
+
+/// A store with a WAL changes in a checkpoint alone, which its frames and its times tell; its host may keep everybody out all the time.
+fn written_by_nobody(path: &Path, seen: &Beside) -> Result<(), Refusal> {
+    if seen.header.is_some_and(|header| header.wal) { Ok(()) } else { super::lock::free(path) }
 }
 
 /// Asks a store, and asks again when it changed meanwhile, a few times. `ask` must not have told anybody anything yet.
@@ -234,7 +245,7 @@ pub fn ask<T>(path: &Path, progress: &Progress, mut question: impl FnMut(&mut Op
         match (opened.still(), answer) {
             (Ok(()), answer) => return answer,
             // What a changing file says of itself, good or bad, is worth nothing.
-            (Err(Refusal::Moved), _) => last = Refusal::Moved,
+            (Err(error @ (Refusal::Moved | Refusal::Busy(_))), _) => last = error,
             (Err(error), _) => return Err(error),
         }
     }

@@ -26,6 +26,9 @@ pub enum Refusal {
     /// It changed while it was read, every time.
     #[error("it changed while it was read")]
     Moved,
+    /// A host holds it for writing, without a WAL.
+    #[error("{} is writing into it, and keeps readers out", .0.map_or_else(|| "a process that its lock does not name".to_owned(), |pid| format!("pid {pid}")))]
+    Busy(Option<u32>),
     /// A transaction over several databases was interrupted: undoing it would touch the others.
     #[error("an interrupted transaction in its journal spans several databases; only their host can undo it")]
     ManyJournals,
@@ -48,6 +51,9 @@ pub enum Refusal {
     /// The table that would answer is not there.
     #[error("{0}")]
     NoTable(String),
+    /// The session that was asked for is not there.
+    #[error("it has no session {0}")]
+    NoSession(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -91,7 +97,7 @@ impl Refusal {
     /// The exit code it ends in.
     pub fn exit(&self) -> Exit {
         match self {
-            Refusal::Unknown(Unknown::Absent) | Refusal::NoTable(_) => Exit::NotFound,
+            Refusal::Unknown(Unknown::Absent) | Refusal::NoTable(_) | Refusal::NoSession(_) => Exit::NotFound,
             Refusal::Unknown(Unknown::NotPermitted) => Exit::NotPermitted,
             Refusal::Kind(_) => Exit::Usage,
             Refusal::NoSpace { .. } | Refusal::Copy(_) => Exit::Io,
@@ -107,6 +113,10 @@ impl Refusal {
             Refusal::Unknown(Unknown::NotPermitted) => problem.hint("Ask as its owner or as root."),
             Refusal::Kind(_) => problem.hint("Name the database file itself."),
             Refusal::NotADatabase | Refusal::Damaged(_) => problem.hint("See what can be told of it: whoseenv db info --db FILE"),
+            Refusal::Busy(_) => {
+                problem.hint("Ask again when its transaction has ended, or on a copy that you made while its host was stopped.")
+            }
+            Refusal::NoSession(_) => problem.hint("See which there are: whoseenv db sessions --db FILE"),
             Refusal::Moved => problem.hint("Ask again, or on a copy that you made while its host was stopped."),
             Refusal::NoSpace { .. } | Refusal::Copy(_) => problem.hint("Let XDG_CACHE_HOME name a directory of yours with room for it."),
             Refusal::ManyJournals => problem.hint("Start the host once, or ask on a copy."),

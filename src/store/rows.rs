@@ -130,6 +130,19 @@ pub fn each_block<E: From<Refusal>>(
     })
 }
 
+/// The first `left` lines of some, which are counted off.
+pub fn first_lines<'l>(lines: &'l [u8], left: &mut u64) -> &'l [u8] {
+    let mut end = 0;
+    for at in memchr::memchr_iter(b'\n', lines) {
+        if *left == 0 {
+            break;
+        }
+        *left -= 1;
+        end = at + 1;
+    }
+    &lines[..end]
+}
+
 fn read(
     conn: &mut Connection,
     sql: &str,
@@ -137,6 +150,10 @@ fn read(
     group: Option<usize>,
     mut full: impl FnMut(Block) -> Result<Block, ()>,
 ) -> Result<(), Refusal> {
+    // A row of a sound store stands in it once: what gives more than there is makes it up, from pages that stand in for one another.
+    let size = |name: &str| conn.query_row(&format!("pragma {name}"), [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
+    let most = size("page_count")?.saturating_mul(size("page_size")?).saturating_mul(2).saturating_add(1 << 24);
+    let mut all = 0u64;
     let mut statement = conn.prepare(sql)?;
     let columns = statement.column_count();
     let parameters: Vec<&dyn ToSql> = parameters.iter().map(|parameter| *parameter as &dyn ToSql).collect();
@@ -169,6 +186,10 @@ fn read(
         }
         count += 1;
         if count == ROWS || block.arena.len() >= BYTES {
+            all += block.arena.len() as u64;
+            if all > most {
+                return Err(Refusal::Hostile("its rows have more bytes than it has".to_owned()));
+            }
             match full(block) {
                 Ok(empty) => block = Block { columns: width, ..empty },
                 Err(()) => return Ok(()),

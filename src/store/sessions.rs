@@ -10,7 +10,7 @@ use rusqlite::{Connection, ToSql};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rows::{Row, each_block};
+use super::rows::{Row, each_block, first_lines};
 use super::text::Object;
 use super::{Refusal, Tables};
 
@@ -160,6 +160,12 @@ fn columns(tables: &Tables, table: &'static str) -> Columns {
     }
 }
 
+/// What leaves out the old sessions that a migrated store has twice.
+pub(super) fn once(tables: &Tables, table: &str) -> Option<&'static str> {
+    let twice = table == "session" && tables.has("session_v2");
+    twice.then_some("not exists (select 1 from session_v2 where session_v2.id = session.id)")
+}
+
 /// A table, the statement for it, and its parameters.
 pub type Statement = (&'static str, String, Vec<Parameter>);
 
@@ -189,10 +195,7 @@ pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> 
             parameters.push(Parameter::Text(wanted.clone()));
             conditions.push(format!("{id} = ?{}", parameters.len()));
         }
-        // A migrated store has its old sessions twice.
-        if table == "session" && tables.has("session_v2") {
-            conditions.push("not exists (select 1 from session_v2 where session_v2.id = session.id)".to_owned());
-        }
+        conditions.extend(once(tables, table).map(str::to_owned));
         let conditions = if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
         let limit = filter.limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
         statements.push((
@@ -202,6 +205,21 @@ pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> 
         ));
     }
     Ok(statements)
+}
+
+/// Whether a session of this id is in one of the tables.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn is_there(conn: &Connection, tables: &Tables, id: &str) -> Result<bool, Refusal> {
+    for table in TABLES.into_iter().filter(|table| tables.has(table)) {
+        let id_column = columns(tables, table).id;
+        let mut statement = conn.prepare(&format!("select 1 from {table} where {id_column} = ?1"))?;
+        if statement.query([id])?.next()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A parameter of a statement.
@@ -243,15 +261,15 @@ impl Family {
                 if !tables.column(table, "parent_id") {
                     return Ok(());
                 }
-                let twice = if table == "session" && tables.has("session_v2") {
-                    " and not exists (select 1 from session_v2 where session_v2.id = session.id)"
-                } else {
-                    ""
-                };
-                let mut statement = conn.prepare(&format!("select parent_id from {table} where parent_id is not null{twice}"))?;
+                let once = once(tables, table).map(|condition| format!(" and {condition}")).unwrap_or_default();
+                let mut statement = conn.prepare(&format!("select parent_id from {table} where parent_id is not null{once}"))?;
                 let mut rows = statement.query([])?;
                 while let Some(row) = rows.next()? {
-                    tell(family.hasher.hash_one(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default()));
+                    let parent = row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
+                    // To its host an empty text is no parent.
+                    if !parent.is_empty() {
+                        tell(family.hasher.hash_one(parent));
+                    }
                 }
                 Ok(())
             };
@@ -313,9 +331,23 @@ pub fn each<E: From<Refusal>>(
     filter: &Filter,
     mut tell: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut left = filter.limit.unwrap_or(0);
     for (table, sql, parameters) in sql(tables, filter)? {
         let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
-        each_block(conn, &sql, &parameters, None, |row, out| write(row, table, family, out), &mut tell)?;
+        each_block(
+            conn,
+            &sql,
+            &parameters,
+            None,
+            |row, out| write(row, table, family, out),
+            |lines| {
+                if filter.limit.is_none() {
+                    return tell(lines);
+                }
+                // A migrated store has two tables, and one limit.
+                tell(first_lines(lines, &mut left))
+            },
+        )?;
     }
     Ok(())
 }
@@ -347,7 +379,7 @@ fn write(row: Row<'_>, table: &str, family: &Family, out: &mut Vec<u8>) {
         object.bytes("outcome", outcome);
     }
     object.flag("suspended", row.int(11).is_some() || row.bytes(11).is_some());
-    object.flag("orphan", row.bytes(1).is_some_and(|parent| !family.has(parent)));
+    object.flag("orphan", row.bytes(1).is_some_and(|parent| !parent.is_empty() && !family.has(parent)));
     object.number("children", i64::try_from(family.children(id)).unwrap_or(i64::MAX));
     object.end();
 }

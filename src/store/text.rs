@@ -2,7 +2,24 @@
 //!
 //! What a terminal would act on is escaped, as everywhere in our JSON. The type of each row is a struct with a schema; tests hold the two together.
 
+use std::borrow::Cow;
+
+use crate::redact::secret_shape;
 use crate::redact::terminal::hides;
+
+/// A name of the host's, or what is told instead of one that has a secret in it by its shape.
+pub fn told(name: &[u8]) -> Cow<'_, [u8]> {
+    if secret_shape(name) {
+        Cow::Owned(format!("<{} bytes that look like a secret>", name.len()).into_bytes())
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
+/// The same as text.
+pub fn told_text(name: &[u8]) -> String {
+    String::from_utf8_lossy(&told(name)).into_owned()
+}
 
 /// Writes one JSON object into a buffer.
 pub struct Object<'b> {
@@ -46,8 +63,16 @@ impl<'b> Object<'b> {
         ascii(self.key(key), word);
     }
 
-    /// Bytes of the host's: as they are where they are UTF-8, else in base64 under `<key>_b64`.
+    /// A name of the host's: as it is where it is UTF-8, else in base64 under `<key>_b64`; one that looks like a secret as [`told`] says.
     pub fn bytes(&mut self, key: &str, bytes: &[u8]) {
+        match told(bytes) {
+            Cow::Borrowed(bytes) => self.content(key, bytes),
+            Cow::Owned(instead) => self.content(key, &instead),
+        }
+    }
+
+    /// Content of the host's, which was asked for: as it is, whatever it looks like.
+    pub fn content(&mut self, key: &str, bytes: &[u8]) {
         if bytes.is_ascii() {
             ascii(self.key(key), bytes);
         } else if let Ok(text) = std::str::from_utf8(bytes) {

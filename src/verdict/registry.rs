@@ -195,6 +195,8 @@ registry! {
         STORE_BASE_DAMAGED = "store.base_damaged", Warning, "The database file alone does not fit together; with its -wal it does: who copies or moves it without the -wal loses it.";
         /// Shared memory over a network.
         STORE_ON_NETWORK = "store.on_network", Warning, "The store is in WAL mode on a network or user-space file system, where WAL does not hold.";
+        /// Committed frames are lost.
+        STORE_WAL_DAMAGED = "store.wal_damaged", Error, "Frames of the WAL do not check: SQLite leaves out everything from the first of them on, without a word, and what was committed there is lost.";
         /// Checkpoints do not come to their end.
         STORE_WAL_LARGE = "store.wal_large", Warning, "The WAL has grown over 64 MiB: somebody reads for long, or the host makes no checkpoint.";
         /// A transaction was never finished.

@@ -1,9 +1,8 @@
 //! `whoseenv db audit`.
 
 use crate::cli::Global;
-use crate::diagnose::db::Asked;
 use crate::diagnose::db::audit::{self, Data};
-use crate::diagnose::db::programs;
+use crate::diagnose::db::{Asked, counted, programs};
 use crate::report::{Exit, Page, Problem, Report, Style, Text};
 use crate::verdict::{Finding, Outcome, Severity};
 
@@ -34,9 +33,9 @@ fn page(report: &Report<Data>) -> Page {
     let mut fact = |name: &str, text: String| facts.push((name.to_owned(), Text::plain(text)));
     let base = data.base_integrity.as_ref().map(|base| format!("; without its -wal {base}")).unwrap_or_default();
     fact("pages are", format!("{}{base}", data.integrity));
-    fact("sessions", format!("{}, {} orphans, {} in a turn", data.sessions, data.orphans, data.suspended));
-    fact("waiting", format!("{} rows", data.pending));
-    fact("plugins", format!("{} rows", data.plugin_rows));
+    fact("sessions", format!("{}, {}, {} in a turn", data.sessions, counted(data.orphans, "orphan", "orphans"), data.suspended));
+    fact("waiting", counted(data.pending, "row", "rows"));
+    fact("plugins", counted(data.plugin_rows, "row", "rows"));
     if let (Some(events), Some(bytes)) = (data.events, data.event_bytes) {
         let about = if data.event_bytes_estimated == Some(true) { "about " } else { "" };
         fact("events", format!("{events}, {about}{bytes} bytes"));

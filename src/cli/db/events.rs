@@ -1,8 +1,8 @@
 //! `whoseenv db events`.
 
 use crate::cli::Global;
-use crate::diagnose::db::Asked;
 use crate::diagnose::db::look::{self, Events};
+use crate::diagnose::db::{Asked, counted};
 use crate::report::{Exit, Page, Progress, Report, Style, Text};
 
 /// Events that a host keeps: how many of which type, whose, gaps, the last ones; never their content
@@ -28,7 +28,15 @@ fn page(data: &Events) -> Page {
     let mut page = Page::new();
     super::read_line(&mut page, &data.store, data.read_as);
     let events = &data.events;
-    page.line(0, format!("{} events of {} aggregates; gaps in {}.", events.count, events.aggregates_count, events.gaps_count));
+    page.line(
+        0,
+        format!(
+            "{} of {}; gaps in {}.",
+            counted(events.count, "event", "events"),
+            counted(events.aggregates_count, "aggregate", "aggregates"),
+            events.gaps_count
+        ),
+    );
     page.gap();
     let types = events.types.iter().map(|one| vec![Text::plain(one.count.to_string()), Text::plain(&one.r#type)]);
     page.table(0, vec!["COUNT", "TYPE"], types.collect());

@@ -39,7 +39,7 @@ fn page(data: &Inbox, args: &Args) -> Page {
     super::read_line(&mut page, &data.store, data.read_as);
     let limit = usize::try_from(args.limit.unwrap_or(super::SHOWN)).unwrap_or(usize::MAX);
     if data.rows.is_empty() {
-        page.line(0, "Nothing waits.");
+        page.line(0, super::none(limit, "Nothing waits."));
     } else {
         page.line(0, format!("Each {}.", data.author));
         page.gap();

@@ -8,7 +8,8 @@ use crate::report::{Exit, Format, Page, Progress, Report, Style, Text};
 /// Plugin storage: whose keys, how large, how old, and whether the plugin is still configured
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print the value of this key, as it is: the host's key, or the plugin's where one plugin alone has it
+    /// Print the value of this key: the host's key, or the plugin's where one plugin alone has it. As it is, but on a terminal
+    /// with what would move its cursor made visible; in JSON as the row's value
     #[arg(long, value_name = "KEY")]
     value: Option<String>,
     /// So many at most
@@ -17,18 +18,23 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
-    let question = Question::Kv { limit: args.limit };
+    let question = Question::Kv { one: None, limit: args.limit };
     super::with_store("db-kv", asked, global, Some(&question), |start, store| {
         let progress = Progress::new("db kv", None, asked.quiet);
         if let Some(key) = &args.value {
-            let value = look::value(store, key, &progress)?;
-            return Ok(start.printer.text(&value));
+            if start.printer.format == Format::Human {
+                return Ok(start.printer.content(&look::value(store, key, &progress)?));
+            }
+            let question = Question::Kv { one: Some(look::host_key(store, key, &progress)?), limit: None };
+            let configured = super::configured(start, store);
+            let data = rows::kv(store, &question, &super::telling(start, &configured), &progress)?;
+            return Ok(start.answer(Report::new("db-kv", data), |report| page(&report.data, 1)));
         }
         let configured = super::configured(start, store);
         if start.printer.format == Format::Ndjson {
             return Ok(super::told("db-kv", start, store, &question, &configured, asked.quiet));
         }
-        let data = rows::kv(store, args.limit, &super::telling(start, &configured), &progress)?;
+        let data = rows::kv(store, &question, &super::telling(start, &configured), &progress)?;
         Ok(start.answer(Report::new("db-kv", data), |report| page(&report.data, args.limit.unwrap_or(super::SHOWN))))
     })
 }
@@ -38,7 +44,7 @@ fn page(data: &Kv, limit: u64) -> Page {
     super::read_line(&mut page, &data.store, data.read_as);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if data.entries.is_empty() {
-        page.line(0, "No plugin keeps anything there.");
+        page.line(0, super::none(limit, "No plugin keeps anything there."));
     }
     let rows = data.entries.iter().take(limit).map(|entry| {
         let whose = entry.plugin.as_deref().unwrap_or(entry.scope.word());

@@ -2,8 +2,8 @@
 
 use crate::agent::plugins::Configured;
 use crate::cli::Global;
-use crate::diagnose::db::Asked;
 use crate::diagnose::db::rows::{self, Question, Sessions};
+use crate::diagnose::db::{Asked, counted};
 use crate::report::{Exit, Format, Page, Progress, Report, Style, Text};
 use crate::store::sessions::{Filter, Session};
 
@@ -31,7 +31,7 @@ pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
     let any = Question::Sessions(Filter::default());
     super::with_store("db-sessions", asked, global, Some(&any), |start, store| {
         let since_ms = args.since.as_deref().map(|text| super::since(text, start.host.machine().taken_ms)).transpose()?;
-        let filter = Filter { directory: args.directory.clone(), since_ms, id: args.id.clone(), limit: args.limit };
+        let filter = Filter { directory: args.directory.as_deref().map(super::whole), since_ms, id: args.id.clone(), limit: args.limit };
         let configured = Configured::default();
         if start.printer.format == Format::Ndjson {
             return Ok(super::told("db-sessions", start, store, &Question::Sessions(filter), &configured, asked.quiet));
@@ -47,7 +47,7 @@ fn page(data: &Sessions, limit: u64) -> Page {
     super::read_line(&mut page, &data.store, data.read_as);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if data.sessions.is_empty() {
-        page.line(0, "No session fits.");
+        page.line(0, super::none(limit, "No session fits."));
     }
     let lines: Vec<(usize, &Session)> = match &data.tree {
         Some(tree) => tree.iter().filter_map(|node| Some((node.depth, data.sessions.get(node.session)?))).collect(),
@@ -64,7 +64,7 @@ fn page(data: &Sessions, limit: u64) -> Page {
             state.push(format!("parent {} is gone", session.parent_id.as_deref().unwrap_or_default()));
         }
         if session.children > 0 {
-            state.push(format!("{} children", session.children));
+            state.push(counted(session.children, "child", "children"));
         }
         let state_style = if session.orphan || session.suspended { Style::Warn } else { Style::Plain };
         vec![
@@ -79,7 +79,17 @@ fn page(data: &Sessions, limit: u64) -> Page {
     super::more(&mut page, limit, lines.len());
     if data.orphans > 0 {
         page.gap();
-        page.line(0, Text::styled(Style::Warn, format!("{} orphans; {} parent ids name no session", data.orphans, data.dangling_parents)));
+        page.line(
+            0,
+            Text::styled(
+                Style::Warn,
+                format!(
+                    "{}; {} no session",
+                    counted(data.orphans, "orphan", "orphans"),
+                    counted(data.dangling_parents, "parent id names", "parent ids name")
+                ),
+            ),
+        );
     }
     page
 }

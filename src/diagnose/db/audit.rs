@@ -72,7 +72,7 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
     let problem = |refusal: Refusal| store.problem(&refusal);
     let (info, why) = info::of(store, &holders, &progress).map_err(problem)?;
     // What would not be read once is not tried again.
-    if let Some(refusal @ Refusal::Hostile(_)) = why {
+    if let Some(refusal @ (Refusal::Hostile(_) | Refusal::Busy(_))) = why {
         return Err(problem(refusal));
     }
     let (facts, read_as) = match facts(host, store, &progress) {
@@ -118,8 +118,9 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
             }
             Err(error) => return Err(error),
         };
-        if opened.still().is_ok() {
-            return Ok((facts?, opened.read_as));
+        match opened.still() {
+            Ok(()) => return Ok((facts?, opened.read_as)),
+            Err(error) => last = error,
         }
     }
     Err(last)
@@ -175,7 +176,12 @@ fn named<'n>(names: impl Iterator<Item = &'n str>, count: u64) -> String {
 }
 
 fn plural(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+    super::counted(count, one, &format!("{one}s"))
+}
+
+/// The verb that fits a number.
+fn verb<'v>(count: u64, one: &'v str, many: &'v str) -> &'v str {
+    if count == 1 { one } else { many }
 }
 
 impl Teller<'_> {
@@ -215,6 +221,32 @@ impl Teller<'_> {
             found.push(
                 self.finding(&registry::STORE_BASE_DAMAGED, message, &format!("quick_check without -wal: {}", complaints.join("; ")))
                     .fix(["never copy or move it without its -wal".to_owned()]),
+            );
+        }
+        if let Some(lost) = &facts.lost {
+            let message = if lost.header {
+                "the header of its -wal does not check: SQLite reads nothing of it".to_owned()
+            } else {
+                format!(
+                    "SQLite reads {} of its -wal at most, and not the {} behind, with {}",
+                    plural(lost.sound, "frame"),
+                    lost.frames,
+                    plural(lost.commits, "commit")
+                )
+            };
+            // A last frame alone may be one that was never written to its end, by a host that was killed.
+            let torn = !lost.header && lost.frames == 1;
+            let outcome = if torn { Outcome::Undetermined } else { Outcome::Confirmed };
+            found.push(
+                Finding::new(&registry::STORE_WAL_DAMAGED, outcome, &self.path, message)
+                    .evidence([Evidence {
+                        source: format!("{}-wal", self.path),
+                        how: How::Passive,
+                        at: self.host.machine().taken_at(),
+                        detail: if torn { "the checksum of its last frame" } else { "checksums of its header and frames" }.to_owned(),
+                    }])
+                    .fix(["stop its host, and keep a copy with -wal before anything opens it: the next checkpoint takes the rest away"
+                        .to_owned()]),
             );
         }
         let (free, all) = (facts.free_pages * facts.page_size, facts.pages * facts.page_size);
@@ -264,12 +296,19 @@ impl Teller<'_> {
                 format!("{} of {name}, {} bytes, last written {}", plural(plugin.entries, "row"), plugin.bytes, rfc3339(plugin.updated_ms));
             match configured.word(name) {
                 "no" => {
-                    let message = format!("plugin {name} is configured nowhere, and {} of it are left", plural(plugin.entries, "row"));
-                    let read = configured.read.iter().take(5).map(|file| Evidence {
-                        source: file.clone(),
+                    let message = format!(
+                        "plugin {name} is configured nowhere, and {} of it {} left",
+                        plural(plugin.entries, "row"),
+                        verb(plugin.entries, "is", "are")
+                    );
+                    let read = configured.read.iter().map(|file| (file, format!("does not name {name}")));
+                    let without =
+                        configured.without.iter().map(|dir| (dir, "has no opencode.json, opencode.jsonc or config.json".to_owned()));
+                    let read = read.chain(without).take(5).map(|(place, detail)| Evidence {
+                        source: place.clone(),
                         how: How::Passive,
                         at: self.host.machine().taken_at(),
-                        detail: format!("does not name {name}"),
+                        detail,
                     });
                     found.push(self.of_table(&registry::STORE_KV_LEFT_OVER, "kv", message, [rows]).evidence(read));
                 }
@@ -280,7 +319,11 @@ impl Teller<'_> {
                 _ => {}
             }
             if plugin.unscoped > 0 {
-                let message = format!("{} of plugin {name} name no session and no path", plural(plugin.unscoped, "key"));
+                let message = format!(
+                    "{} of plugin {name} {} no session and no path",
+                    plural(plugin.unscoped, "key"),
+                    verb(plugin.unscoped, "names", "name")
+                );
                 found.push(self.of_table(
                     &registry::STORE_KV_UNSCOPED,
                     "kv",
@@ -289,7 +332,12 @@ impl Teller<'_> {
                 ));
             }
             if plugin.large > 0 {
-                let message = format!("{} of plugin {name} have over {} bytes", plural(plugin.large, "value"), audit::LARGE);
+                let message = format!(
+                    "{} of plugin {name} {} over {} bytes",
+                    plural(plugin.large, "value"),
+                    verb(plugin.large, "has", "have"),
+                    audit::LARGE
+                );
                 let (key, bytes) = &plugin.largest;
                 found.push(self.of_table(&registry::STORE_VALUE_LARGE, "kv", message, [format!("{key}: {bytes} bytes")]));
             }
@@ -300,8 +348,12 @@ impl Teller<'_> {
         if facts.waiting.count > 0 {
             let rows: u64 = facts.waiting.named.iter().map(|waiting| waiting.rows).sum();
             let least = if facts.waiting.count > facts.waiting.named.len() as u64 { "at least " } else { "" };
-            let message =
-                format!("{least}{} wait in {} in which no turn runs", plural(rows, "row"), plural(facts.waiting.count, "session"));
+            let message = format!(
+                "{least}{} {} in {} in which no turn runs",
+                plural(rows, "row"),
+                verb(rows, "waits", "wait"),
+                plural(facts.waiting.count, "session")
+            );
             let details = facts.waiting.named.iter().map(|waiting| {
                 format!(
                     "{}: {}, the oldest for {}, first {}",
@@ -324,17 +376,28 @@ impl Teller<'_> {
 
     fn sessions(&self, facts: &Facts, info: &Info, hidden: u64, found: &mut Vec<Finding>) {
         if facts.orphans.count > 0 {
-            let message = format!("{} have a parent that is gone", plural(facts.orphans.count, "session"));
-            let details = facts.orphans.named.iter().map(|(child, parent)| format!("{child}: parent {parent}"));
-            found.push(self.of_table(&registry::STORE_SESSION_ORPHAN, facts.session_table, message, details));
-            let mut parents: Vec<&str> = facts.orphans.named.iter().map(|(_, parent)| parent.as_str()).collect();
+            let message =
+                format!("{} {} a parent that is gone", plural(facts.orphans.count, "session"), verb(facts.orphans.count, "has", "have"));
+            let evidence = facts
+                .orphans
+                .named
+                .iter()
+                .map(|orphan| self.evidence(&format!("table {}", orphan.table), format!("{}: parent {}", orphan.id, orphan.parent)));
+            found.push(Finding::new(&registry::STORE_SESSION_ORPHAN, Outcome::Confirmed, &self.path, message).evidence(evidence));
+            let mut parents: Vec<&str> = facts.orphans.named.iter().map(|orphan| orphan.parent.as_str()).collect();
+            parents.sort_unstable();
             parents.dedup();
             let message = format!(
                 "{} no session: {}",
                 if facts.dangling == 1 { "1 parent id names".to_owned() } else { format!("{} parent ids name", facts.dangling) },
                 named(parents.iter().copied(), facts.dangling)
             );
-            let detail = format!("{} of {} sessions have such a parent_id", facts.orphans.count, facts.sessions);
+            let detail = format!(
+                "{} of {} {} such a parent_id",
+                facts.orphans.count,
+                plural(facts.sessions, "session"),
+                verb(facts.orphans.count, "has", "have")
+            );
             found.push(self.of_table(&registry::STORE_SESSION_DANGLING_PARENT, facts.session_table, message, [detail]));
         }
         if facts.suspended.count > 0 && info.holders.is_empty() {
@@ -366,9 +429,10 @@ impl Teller<'_> {
         if !gone.is_empty() {
             let sessions = gone.iter().map(|(_, count)| count).sum();
             let message = format!(
-                "{} of {} are gone: {}",
-                if gone.len() == 1 { "1 directory".to_owned() } else { format!("{} directories", gone.len()) },
+                "{} of {} {} gone: {}",
+                super::counted(gone.len() as u64, "directory", "directories"),
                 plural(sessions, "session"),
+                verb(gone.len() as u64, "is", "are"),
                 named(gone.iter().map(|(directory, _)| *directory), gone.len() as u64)
             );
             let details = gone.iter().take(audit::NAMED).map(|(directory, count)| format!("{directory}: {}", plural(*count, "session")));
@@ -379,7 +443,7 @@ impl Teller<'_> {
         }
         let stale = blackboard::stale(self.host, facts.directories.keys().map(String::as_str));
         if stale.count > 0 {
-            let message = format!("{} of blackboards are older than five days", plural(stale.count, "file"));
+            let message = format!("{} of blackboards {} older than five days", plural(stale.count, "file"), verb(stale.count, "is", "are"));
             let at = self.host.machine().taken_at();
             let evidence = stale.boards.iter().map(|board| Evidence {
                 source: board.clone(),

@@ -3,6 +3,12 @@
 //! `<repo>/.git/opencode-team/<session>/<task>/NN-<role>-<topic>[-rN].md`, at most 40 tasks with 200 files each; outside of git
 //! `<tmp>/opencode-team/w-<hash>/…`. Nothing but the plugin's own sweeper removes them, five days after they were written.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::host::files::FileKind;
 use crate::host::{Host, Raw, View};
 
 /// How long a file may stay, in milliseconds.
@@ -19,17 +25,16 @@ pub struct Stale {
     pub oldest_ms: i64,
 }
 
-/// Looks at the blackboards of these directories, and at those in `/tmp`.
+/// Looks at the blackboards of these directories: in the repository of each, and in `/tmp`.
 pub fn stale<'d>(host: &Host, directories: impl Iterator<Item = &'d str>) -> Stale {
-    let mut boards = std::collections::BTreeSet::from([Raw::from("/tmp/opencode-team")]);
+    let mut boards = std::collections::BTreeSet::new();
+    let outside: Vec<Raw> = host.listing(View::OURS, OUTSIDE.as_bytes()).unwrap_or_default();
     for directory in directories.take(200) {
         // The repository may lie above the session's directory.
-        for dir in std::path::Path::new(directory).ancestors().take(8) {
-            let board = Raw::from(format!("{}/.git/opencode-team", dir.display().to_string().trim_end_matches('/')).as_bytes());
-            if boards.contains(&board) || host.path(View::OURS, board.as_bytes()).is_ok() {
-                boards.insert(board);
-                break;
-            }
+        let above: Vec<&Path> = Path::new(directory).ancestors().take(8).collect();
+        boards.extend(above.iter().find_map(|dir| in_repository(host, dir)));
+        for dir in above {
+            boards.extend(outside.iter().filter(|name| is_of(name, dir)).map(|name| join(OUTSIDE.as_bytes(), name.as_bytes())));
         }
     }
     let mut stale = Stale { oldest_ms: i64::MAX, ..Stale::default() };
@@ -43,10 +48,46 @@ pub fn stale<'d>(host: &Host, directories: impl Iterator<Item = &'d str>) -> Sta
     stale
 }
 
+/// Blackboards of projects that are in no repository.
+const OUTSIDE: &str = "/tmp/opencode-team";
+
+/// Whether `w-<hash>` is a directory's: the hash is SHA-256 of its path, or the beginning of that.
+fn is_of(name: &Raw, dir: &Path) -> bool {
+    const LEAST: usize = 8;
+    let Some(hash) = name.as_bytes().strip_prefix(b"w-").filter(|hash| hash.len() >= LEAST) else { return false };
+    let whole: String = Sha256::digest(dir.as_os_str().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    whole.as_bytes().starts_with(hash)
+}
+
+/// The blackboard of the repository whose top a directory is. In a linked worktree `.git` is a file, and what all worktrees share lies
+/// where the repository is.
+fn in_repository(host: &Host, dir: &Path) -> Option<Raw> {
+    let git = join(dir.as_os_str().as_bytes(), b".git");
+    let there = |git: &[u8]| Some(join(git, b"opencode-team")).filter(|board| host.path(View::OURS, board.as_bytes()).is_ok());
+    if host.path(View::OURS, git.as_bytes()).ok()?.kind == FileKind::Directory {
+        return there(git.as_bytes());
+    }
+    let named = host.document(View::OURS, git.as_bytes(), gitdir).ok()?.content.ok()?;
+    let named = dir.join(named.as_path());
+    let parent = named.parent()?;
+    let shared = if parent.file_name().is_some_and(|name| name == "worktrees") { parent.parent()? } else { &named };
+    there(shared.as_os_str().as_bytes())
+}
+
+/// `gitdir: <path>`, as git writes it (gitrepository-layout(5)).
+fn gitdir(bytes: &[u8]) -> Result<Raw, String> {
+    bytes.strip_prefix(b"gitdir:").map(|path| Raw::from(path.trim_ascii())).ok_or_else(|| "it names no git directory".to_owned())
+}
+
+fn join(dir: &[u8], name: &[u8]) -> Raw {
+    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
+    Raw([dir, b"/", name].concat())
+}
+
 fn walk(host: &Host, dir: &Raw, depth: usize, stale: &mut Stale) {
     const MANY: usize = 400;
     for name in host.listing(View::OURS, dir.as_bytes()).unwrap_or_default().iter().take(MANY) {
-        let path = Raw([dir.as_bytes(), b"/", name.as_bytes()].concat());
+        let path = join(dir.as_bytes(), name.as_bytes());
         if name.as_bytes().ends_with(b".md") {
             let Ok(stat) = host.path(View::OURS, path.as_bytes()) else { continue };
             if stat.modified_ms < host.machine().taken_ms - TTL_MS {

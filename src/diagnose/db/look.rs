@@ -72,14 +72,24 @@ pub fn schema(store: &Store, sizes: bool, progress: &Progress) -> Result<Made, P
     Ok(Made { store: store.shown(), read_as: store.read_as(read_as), schema })
 }
 
-/// The value of one key: as the host keeps it, or as its plugin calls it where one plugin alone does.
+/// The value of one key, as it is.
+///
+/// # Errors
+/// As [`host_key`].
+pub fn value(store: &Store, key: &str, progress: &Progress) -> Result<Vec<u8>, Problem> {
+    let raw = host_key(store, key, progress)?;
+    let answer = store.ask(progress, |opened, tables| kv::value(&opened.conn, tables, &raw));
+    answer.map_err(|refusal| store.problem(&refusal))?.ok_or_else(|| no_such_key(key))
+}
+
+/// A key as the host keeps it, from that or from what its plugin calls it, where one plugin alone does.
 ///
 /// # Errors
 /// When no row, or rows of several plugins, have this key.
-pub fn value(store: &Store, key: &str, progress: &Progress) -> Result<Vec<u8>, Problem> {
+pub fn host_key(store: &Store, key: &str, progress: &Progress) -> Result<String, Problem> {
     let answer = store.ask(progress, |opened, tables| {
-        if let Some(value) = kv::value(&opened.conn, tables, key)? {
-            return Ok(Ok(value));
+        if kv::value(&opened.conn, tables, key)?.is_some() {
+            return Ok(vec![key.to_owned()]);
         }
         let mut named = Vec::new();
         let mut statement = opened.conn.prepare("select key from kv")?;
@@ -90,21 +100,21 @@ pub fn value(store: &Store, key: &str, progress: &Progress) -> Result<Vec<u8>, P
                 named.push(String::from_utf8_lossy(raw).into_owned());
             }
         }
-        match named.as_slice() {
-            [one] => Ok(kv::value(&opened.conn, tables, one)?.ok_or(named)),
-            _ => Ok(Err(named)),
-        }
+        Ok(named)
     });
-    match answer.map_err(|refusal| store.problem(&refusal))? {
-        Ok(value) => Ok(value),
-        Err(named) if named.is_empty() => {
-            Err(Problem::new(Exit::NotFound, format!("no row has the key {key:?}")).hint("See which there are: whoseenv db kv"))
-        }
-        Err(named) => {
+    let mut named = answer.map_err(|refusal| store.problem(&refusal))?;
+    match named.len() {
+        0 => Err(no_such_key(key)),
+        1 => Ok(named.remove(0)),
+        _ => {
             let problem = Problem::new(Exit::Usage, format!("several plugins have a key {key:?}; name one as the host keeps it"));
             Err(named.iter().fold(problem, |problem, raw| problem.hint(raw)))
         }
     }
+}
+
+fn no_such_key(key: &str) -> Problem {
+    Problem::new(Exit::NotFound, format!("no row has the key {key:?}")).hint("See which there are: whoseenv db kv")
 }
 
 impl Store {

@@ -34,6 +34,8 @@ pub enum Question {
     },
     /// Plugin storage.
     Kv {
+        /// The row of this key alone, with its value.
+        one: Option<String>,
         /// So many at most.
         limit: Option<u64>,
     },
@@ -44,7 +46,7 @@ impl Question {
     pub fn fits(&self, tables: &Tables) -> bool {
         match self {
             Question::Sessions(_) => sessions::TABLES.iter().any(|table| tables.has(table)),
-            Question::Inbox { .. } => ["session_inbox", "session_pending", "session_input"].iter().any(|table| tables.has(table)),
+            Question::Inbox { .. } => inbox::TABLES.iter().any(|table| tables.has(table)),
             Question::Kv { .. } => tables.has("kv"),
         }
     }
@@ -181,16 +183,28 @@ fn each(
     let Telling { key, now_ms, configured } = telling;
     match question {
         Question::Sessions(filter) => {
+            if let Some(id) = &filter.id
+                && !sessions::is_there(&opened.conn, tables, id)?
+            {
+                tables.need(&sessions::TABLES, "sessions")?;
+                return Err(End::Store(Refusal::NoSession(id.clone())));
+            }
             let family = Family::read(&opened.conn, tables)?;
             sessions::each(&mut opened.conn, tables, &family, filter, tell)
         }
         Question::Inbox { session, show_text, limit } => {
+            if let Some(id) = session
+                && !inbox::knows(&opened.conn, tables, id)?
+                && !sessions::is_there(&opened.conn, tables, id)?
+            {
+                return Err(End::Store(Refusal::NoSession(id.clone())));
+            }
             let telling = inbox::Telling { key, now_ms: *now_ms, show_text: *show_text };
             inbox::each(&mut opened.conn, tables, &telling, session.as_deref(), *limit, tell)
         }
-        Question::Kv { limit } => {
+        Question::Kv { one, limit } => {
             let word = |plugin: &str| configured.word(plugin);
-            kv::each(&mut opened.conn, tables, &kv::Telling { key, now_ms: *now_ms, configured: &word }, *limit, tell)
+            kv::each(&mut opened.conn, tables, &kv::Telling { key, now_ms: *now_ms, configured: &word }, one.as_deref(), *limit, tell)
         }
     }
 }
@@ -363,8 +377,8 @@ pub fn inbox(
 ///
 /// # Errors
 /// Why there is no answer.
-pub fn kv(store: &Store, limit: Option<u64>, telling: &Telling<'_>, progress: &Progress) -> Result<Kv, Problem> {
-    let (entries, read_as, ()) = collect(store, &Question::Kv { limit }, telling, progress, |_, _| Ok(()))?;
+pub fn kv(store: &Store, question: &Question, telling: &Telling<'_>, progress: &Progress) -> Result<Kv, Problem> {
+    let (entries, read_as, ()) = collect(store, question, telling, progress, |_, _| Ok(()))?;
     let configs = telling.configured.read.clone();
     Ok(Kv { store: store.shown(), read_as, entries, configs, configs_unknown: telling.configured.unknown.clone() })
 }

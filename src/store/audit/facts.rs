@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::store::events::Aggregate;
+use crate::store::wal::Lost;
 
 /// So many of each kind are named.
 pub const NAMED: usize = 10;
@@ -63,6 +64,17 @@ pub struct Suspended {
     pub since_ms: Option<i64>,
 }
 
+/// A session whose parent is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The table that it stands in.
+    pub table: &'static str,
+    /// The session.
+    pub id: String,
+    /// The parent id that names nothing.
+    pub parent: String,
+}
+
 /// A list of which only the first are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Some10<T> {
@@ -109,6 +121,8 @@ pub struct Facts {
     pub whole: Integrity,
     /// The base alone; none where there is no WAL to speak of.
     pub base: Option<Integrity>,
+    /// What of the WAL SQLite cannot use; none where it can use all of it.
+    pub lost: Option<Lost>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Pages.
@@ -119,9 +133,9 @@ pub struct Facts {
     pub auto_vacuum: bool,
     /// By plugin.
     pub kv: BTreeMap<String, Plugin>,
-    /// The table with the queue.
+    /// The table with the queue that its latest host uses.
     pub queue_table: &'static str,
-    /// The table with the sessions.
+    /// The table with the sessions that its latest host uses.
     pub session_table: &'static str,
     /// Rows in queues.
     pub pending: u64,
@@ -131,8 +145,8 @@ pub struct Facts {
     pub twice: Some10<(String, u64)>,
     /// Sessions.
     pub sessions: u64,
-    /// Child and the parent id that names nothing.
-    pub orphans: Some10<(String, String)>,
+    /// Sessions whose parent id names nothing.
+    pub orphans: Some10<Orphan>,
     /// Parent ids that name nothing.
     pub dangling: u64,
     /// Sessions in the middle of a turn.
@@ -151,6 +165,7 @@ impl Facts {
         Facts {
             whole: Integrity::Unknown("not looked at".to_owned()),
             base: None,
+            lost: None,
             page_size: 0,
             pages: 0,
             free_pages: 0,

@@ -276,6 +276,62 @@ fn blackboards_past_their_time() {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(6 * 24 * 3600);
     std::fs::File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
     assert_eq!(found(home.path(), &path), ["store.blackboard_stale"]);
+
+    // A linked worktree, as git makes it: its board lies where the repository is.
+    let git = need!(crate::world::need::tool("git", "git"));
+    std::fs::remove_dir_all(repo.join(".git")).unwrap();
+    let tree = dir.path().join("tree");
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&git);
+        command.args(["-c", "user.name=n", "-c", "user.email=n@example.org"]).args(arguments).current_dir(&repo).env("HOME", home.path());
+        assert!(command.output().unwrap().status.success(), "{arguments:?}");
+    };
+    run(&["init", "-q"]);
+    run(&["commit", "-q", "--allow-empty", "-m", "m"]);
+    run(&["worktree", "add", "-q", tree.to_str().unwrap()]);
+    std::fs::create_dir_all(&task).unwrap();
+    std::fs::write(&file, "x").unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+    let other = dir.path().join("other.db");
+    session(&make(&other, &preview(), "wal"), "session", "s", None, tree.to_str().unwrap(), &[]);
+    assert_eq!(found(home.path(), &other), ["store.blackboard_stale"]);
+}
+
+#[test]
+fn a_blackboard_outside_of_git_is_its_directory_s_alone() {
+    use sha2::Digest;
+    let (dir, home) = (tempfile::tempdir().unwrap(), home());
+    let (mine, yours) = (dir.path().join("mine"), dir.path().join("yours"));
+    std::fs::create_dir_all(&mine).unwrap();
+    std::fs::create_dir_all(&yours).unwrap();
+    let hash: String = sha2::Sha256::digest(mine.to_str().unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let shard = Path::new("/tmp/opencode-team").join(format!("w-{hash}"));
+    let task = shard.join("ses_1/task");
+    std::fs::create_dir_all(&task).unwrap();
+    let file = task.join("01-lead-plan.md");
+    std::fs::write(&file, "x").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(6 * 24 * 3600);
+    std::fs::File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+    let of = |name: &str, directory: &Path| {
+        let path = dir.path().join(name);
+        session(&make(&path, &preview(), "wal"), "session", "s", None, directory.to_str().unwrap(), &[]);
+        found(home.path(), &path)
+    };
+    let answers = (of("mine.db", &mine), of("yours.db", &yours));
+    std::fs::remove_dir_all(&shard).unwrap();
+    let _ = std::fs::remove_dir("/tmp/opencode-team");
+    assert_eq!(answers, (vec!["store.blackboard_stale".to_owned()], Vec::new()));
+}
+
+#[test]
+fn payloads_too_large_to_be_read_are_not_the_same() {
+    let large = |first: char| format!("{{\"text\":\"{}\"}}", first.to_string().repeat(17 << 20));
+    let ids = with(|conn| {
+        session(conn, "session", "s", None, "/tmp", &[]);
+        waits(conn, "session_pending", "m1", "s", "queue", 1, &large('a'));
+        waits(conn, "session_pending", "m2", "s", "queue", 2, &large('b'));
+    });
+    assert_eq!(ids, ["store.inbox_stuck"]);
 }
 
 #[test]

@@ -82,6 +82,34 @@ fn views_triggers_and_virtual_tables_in_the_place_of_ours() {
     drop(conn);
     let ran = bounded("a computed value", &path);
     assert!(ran[5].code != 0, "{}", ran[5].stdout);
+
+    // Not too large, and fifty thousand times.
+    let many = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 50000) select";
+    let big = format!("'{}'", "A".repeat(900_000));
+    let (_dir, path) = store();
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(&format!(
+        "create table session (id text primary key, directory text generated always as ({big} || id || {big}) virtual, time_updated);
+         create table kv (key text primary key, v, value text as ({big} || v || {big} || {big}) virtual, time_created, time_updated);
+         create table other (a, b text as ({big} || a) virtual not null);
+         insert into session (id, time_updated) {many} i, 1 from n; insert into kv (key, v) {many} i, 'v' from n; insert into other (a) {many} i from n"
+    ))
+    .unwrap();
+    drop(conn);
+    for (ran, arguments) in bounded("computed columns", &path).iter().zip(COMMANDS) {
+        if ["sessions", "kv", "audit"].contains(&arguments[0]) {
+            assert!(ran.code == 5 && ran.stdout.contains("has a computed column"), "{arguments:?}: {}", ran.stdout);
+        }
+    }
+    // A condition on each row, which quick_check would compute.
+    let (_dir, path) = store();
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(&format!(
+        "pragma ignore_check_constraints=on; create table session (id text primary key, check (length({big} || id || {big}) > 0)); insert into session {many} i from n"
+    ))
+    .unwrap();
+    drop(conn);
+    bounded("conditions", &path);
 }
 
 #[test]

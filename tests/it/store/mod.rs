@@ -8,6 +8,8 @@
 //! answers.rs    the same answers as the sqlite3 shell                       hostile.rs databases that are out to harm
 //! findings.rs   each finding, made to appear and to be absent              reports.rs field reports
 //! real.rs       stores that the real programs made                          kept.rs    snapshots with stores
+//! locks.rs      hosts that only their locks tell of, files that are none    migrated.rs 1.x and 2.x side by side
+//! told.rs       exit codes, words, secrets in names, terminals
 //! ```
 
 mod answers;
@@ -16,7 +18,10 @@ mod fixtures;
 mod hostile;
 mod kept;
 mod live;
+mod locks;
+mod migrated;
 mod real;
 mod reports;
 mod state;
+mod told;
 mod traceless;
