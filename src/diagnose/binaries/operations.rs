@@ -67,6 +67,10 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
         0 => {}
         one => report.notes.push(format!("{one} registrations have a path that could not be made out (-v lists them)")),
     }
+    if found.given_up {
+        report.undetermined = true;
+        report.notes.push("understanding all of it would take too long: there may be more operations".to_owned());
+    }
     opened.finish(&mut report);
     Ok(report)
 }
