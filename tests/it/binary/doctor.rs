@@ -240,6 +240,17 @@ fn programs_that_are_found_are_read_and_never_run() {
 }
 
 #[test]
+fn a_program_on_path_is_known_by_what_it_is_and_not_by_its_name() {
+    let program = need!(peers::opencode_v1());
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("bin/notes");
+    install(&program, &copy);
+    let document = doctor(dir.path(), dir.path().join("bin").to_str().unwrap(), &["--json"]).json();
+    let row = row(&document, &copy).expect("it is listed");
+    assert_eq!((&row["found"], &row["product"], &row["version_string"]), (&json!(["path"]), &json!("opencode"), &json!("1.18.34")));
+}
+
+#[test]
 fn a_running_program_is_found_where_it_really_is() {
     let program = need!(peers::opencode_v1());
     let dir = tempfile::tempdir().unwrap();
