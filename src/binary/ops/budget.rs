@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes looked at one by one. next-16350 and 1.18.34 take less than a tenth of it.
+/// Bytes looked at one by one. Enough for next-16350 and 1.18.34, whose operations are all found.
 const WHOLE: u64 = 256 << 20;
 
 /// What is left of it.

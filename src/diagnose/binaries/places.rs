@@ -63,8 +63,7 @@ pub(super) fn candidates(host: &Host, account: &Account<'_>) -> Vec<(Vec<u8>, &'
     found
 }
 
-/// Programs of any name that are as large as OpenCode and ZeroClaw are (the smallest seen has 121 MB, zerocode 0.8.7 built for size
-/// less): what they are, their code says.
+/// Programs of any name that are large (the smallest OpenCode seen, 0.1.174, has 121 MB): what they are, their code says.
 fn renamed(host: &Host, account: &Account<'_>, dirs: &[&[u8]]) -> Vec<(Vec<u8>, &'static str)> {
     const LARGE: u64 = 20 << 20;
     /// As many in all are looked into.
