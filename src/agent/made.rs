@@ -20,7 +20,7 @@ pub(super) fn opencode_preview() -> Vec<u8> {
 
 /// OpenCode 2.0.24.
 pub(super) fn opencode_v2() -> Vec<u8> {
-    with_payload("--user-agent=opencode/latest/2.0.24/cli --use-system-ca --", &["\"--service\"", "\"session.environment\""])
+    with_payload("--user-agent=opencode/latest/2.0.24/cli --use-system-ca --", &["\"--service\"", "d.put(\"session.environment\",\"/x\")"])
 }
 
 fn with_payload(arguments: &str, sources: &[&str]) -> Vec<u8> {

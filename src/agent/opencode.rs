@@ -34,9 +34,13 @@ struct Marker {
 }
 
 /// In order: the first string found decides. Counted in the real programs: `session.environment`
-/// stands in 2.0.24 and in neither 1.18.34 nor next-16350; `"--service"` stands in next-16350 and not in 1.18.34.
-const LATER: [Marker; 2] =
-    [Marker { text: b"session.environment", proves: Generation::V2 }, Marker { text: b"\"--service\"", proves: Generation::Preview }];
+/// stands in 2.0.24 and in neither 1.18.34 nor next-16350; `"--service"` stands in next-16350 and not in 1.18.34;
+/// `/config/providers` stands in every 0.x and 1.x that was looked at, and not in next-16350.
+const LATER: [Marker; 3] = [
+    Marker { text: b"(\"session.environment", proves: Generation::V2 },
+    Marker { text: b"\"--service\"", proves: Generation::Preview },
+    Marker { text: b"/config/providers", proves: Generation::V1 },
+];
 
 /// Stands in the entry module of 1.18.34 (it is laid on its tools) and nowhere in next-16350.
 const FIRST: Marker = Marker { text: b"OPENCODE_PID", proves: Generation::V1 };
@@ -195,12 +199,18 @@ mod tests {
             Some((version("0.0.0-next-16350"), Some(Generation::Preview)))
         );
         assert_eq!(
-            facts("--user-agent=opencode/latest/2.0.24/cli --", &["\"--service\"", "x", "session.environment"]),
+            facts("--user-agent=opencode/latest/2.0.24/cli --", &["\"--service\"", "x", "d.put(\"session.environment\",\"/x\")"]),
             Some((version("2.0.24"), Some(Generation::V2)))
+        );
+        let sentence = "note(\"changelog: removed session.environment from upload\")";
+        assert_eq!(facts("--user-agent=opencode/1.18.34 --", &[sentence]), Some((version("1.18.34"), None)), "a sentence proves nothing");
+        assert_eq!(
+            facts("--user-agent=opencode/1.0.0 --", &["x", ".get(\"/config/providers\",y)"]),
+            Some((version("1.0.0"), Some(Generation::V1)))
         );
         assert_eq!(facts("--user-agent=opencode/9.9.9 --", &["x"]), Some((version("9.9.9"), None)), "a version proves no generation");
         assert_eq!(facts("--user-agent=opencode-grok/1.0.0 --", &["OPENCODE_PID"]), None, "a fork is another product");
-        assert_eq!(facts("--", &["process.env.OPENCODE_PID"]), Some((None, Some(Generation::V1))));
+        assert_eq!(facts("--", &["process.env.OPENCODE_PID"]), None, "whatever runs below OpenCode reads that");
         assert_eq!(facts("--", &["another program"]), None);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Seen in OpenCode 1.18.34 and next-16350: the ELF section `.bun` (older Bun: the end of the file) ends with
 //! the arguments compiled in, a table of offsets (32 bytes) and `\n---- Bun! ----\n`. The offsets count from
-//! the start of the payload; the module table has 52 bytes a module (36 in older Bun).
+//! the start of the payload; the module table has 52 bytes a module (36 in older Bun). OpenCode 0.1.174 and 0.5.29: no
+//! arguments, and a table of offsets of 24 bytes.
 
 use std::io;
 use std::ops::Range;
@@ -11,7 +12,8 @@ use super::elf::Sections;
 use super::read::{ReadAt, u32_at, u64_at};
 
 const TRAILER: &[u8] = b"\n---- Bun! ----\n";
-const OFFSETS: u64 = 32;
+/// With the place of the arguments, and before there were any.
+const OFFSETS: [u64; 2] = [32, 24];
 /// Before the trailer: offsets and compiled-in arguments. After it, in older programs: the payload's length.
 const TAIL: u64 = 4096;
 /// 65,536 modules of 52 bytes; OpenCode 1.18.34 has 1,318.
@@ -42,9 +44,20 @@ pub fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payl
         return Ok(None);
     }
     let trailer = start + at as u64;
-    let base = base(trailer, &tail[..at]);
-    let scripts = base.map(|base| modules(file, base, trailer, &tail[..at])).transpose()?.flatten().unwrap_or_default();
-    let range = base.unwrap_or(trailer)..trailer + TRAILER.len() as u64;
+    let (mut range, mut scripts) = (trailer..trailer + TRAILER.len() as u64, Vec::new());
+    for size in OFFSETS {
+        let Some(offsets) = at.checked_sub(size as usize).map(|start| &tail[start..at]) else { continue };
+        // Where the payload starts, by the length that it states.
+        let end = trailer - size;
+        let Some(base) = end.checked_sub(u64_at(offsets, 0)) else { continue };
+        if let Some(found) = modules(file, base..end, offsets)? {
+            (range.start, scripts) = (base, found);
+            break;
+        }
+        if size == OFFSETS[0] {
+            range.start = base;
+        }
+    }
     Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts, range }))
 }
 
@@ -55,15 +68,8 @@ fn user_agent(tail: &[u8]) -> Option<String> {
     String::from_utf8(value[..length].to_vec()).ok()
 }
 
-/// Where the payload starts, by the length that it states.
-fn base(trailer: u64, tail: &[u8]) -> Option<u64> {
-    let offsets = &tail[tail.len().checked_sub(OFFSETS as usize)?..];
-    (trailer - OFFSETS).checked_sub(u64_at(offsets, 0))
-}
-
-fn modules(file: &dyn ReadAt, base: u64, trailer: u64, tail: &[u8]) -> io::Result<Option<Vec<Range<u64>>>> {
-    let Some(offsets) = tail.len().checked_sub(OFFSETS as usize).map(|at| &tail[at..]) else { return Ok(None) };
-    let bytes = trailer - OFFSETS - base;
+fn modules(file: &dyn ReadAt, payload: Range<u64>, offsets: &[u8]) -> io::Result<Option<Vec<Range<u64>>>> {
+    let (base, bytes) = (payload.start, payload.end - payload.start);
     let (table, length, entry) = (u64::from(u32_at(offsets, 8)), u64::from(u32_at(offsets, 12)), u32_at(offsets, 16) as usize);
     if length == 0 || length > TABLE || table + length > bytes {
         return Ok(None);

@@ -104,7 +104,30 @@ pub enum TableError {
     Syntax(String),
     /// A row that proves nothing, or twice the same.
     #[error("{0}: {1}")]
-    Row(String, &'static str),
+    Row(String, String),
+}
+
+/// Products that are told by more than strings.
+const TOLD: [&str; 2] = [super::product::OPENCODE, super::product::ZEROCLAW];
+
+/// Refuses what no row has: a key that is misspelt would be a condition less.
+fn no_others(document: &toml::Table) -> Result<(), TableError> {
+    let common = ["id", "title", "all", "any", "none"];
+    for (kind, rows) in document {
+        let more: &[&str] = match kind.as_str() {
+            "product" => &[],
+            "generation" => &["product", "versions"],
+            "feature" => &["product"],
+            _ => return Err(TableError::Row(kind.clone(), "there are [[product]], [[generation]] and [[feature]]".to_owned())),
+        };
+        for row in rows.as_array().into_iter().flatten().filter_map(toml::Value::as_table) {
+            if let Some(key) = row.keys().find(|key| !common.contains(&key.as_str()) && !more.contains(&key.as_str())) {
+                let id = row.get("id").and_then(toml::Value::as_str).unwrap_or("without id");
+                return Err(TableError::Row(format!("{kind} {id}"), format!("it has no key {key:?}")));
+            }
+        }
+    }
+    Ok(())
 }
 
 static IN_FORCE: OnceLock<Table> = OnceLock::new();
@@ -121,20 +144,40 @@ impl Table {
     /// # Errors
     /// When it is none, or a row of it could prove nothing.
     pub fn parse(text: &str) -> Result<Table, TableError> {
-        let table: Table = toml::from_str(text).map_err(|error| TableError::Syntax(error.to_string()))?;
-        let rows = table.generations.iter().map(|row| (&row.product, &row.id, &row.strings));
-        let rows = rows.chain(table.features.iter().map(|row| (&row.product, &row.id, &row.strings)));
+        let syntax = |error: toml::de::Error| TableError::Syntax(error.to_string());
+        no_others(&toml::from_str(text).map_err(syntax)?)?;
+        let table: Table = toml::from_str(text).map_err(syntax)?;
         let mut seen = std::collections::HashSet::new();
-        for (index, (product, id, strings)) in rows.enumerate() {
-            let row = || format!("{product} {id}");
-            if !strings.decide() {
-                return Err(TableError::Row(row(), "a row needs `all` or `any`: what is absent alone proves nothing"));
+        let mut sound = |kind: &'static str, product: &str, id: &str, strings: &Strings, told: bool| {
+            let row = || if product == id { format!("product {id}") } else { format!("{kind} {product} {id}") };
+            if !strings.decide() && !told {
+                return Err(TableError::Row(row(), "a row needs `all` or `any`: what is absent alone proves nothing".to_owned()));
             }
             if strings.every().any(|string| string.is_empty() || string.contains('\n') || string.len() > 4096) {
-                return Err(TableError::Row(row(), "a string may not be empty, longer than 4096 bytes, or have a line break"));
+                let why = "a string may not be empty, longer than 4096 bytes, or have a line break";
+                return Err(TableError::Row(row(), why.to_owned()));
             }
-            if !seen.insert((index < table.generations.len(), product, id)) {
-                return Err(TableError::Row(row(), "it is listed twice"));
+            match seen.insert((kind, product.to_owned(), id.to_owned())) {
+                true => Ok(()),
+                false => Err(TableError::Row(row(), "it is listed twice".to_owned())),
+            }
+        };
+        for row in &table.products {
+            // The two that are told by more than strings need none.
+            let told = TOLD.contains(&row.id.as_str()) && row.strings == Strings::default();
+            sound("product", &row.id, &row.id, &row.strings, told)?;
+        }
+        for row in &table.generations {
+            sound("generation", &row.product, &row.id, &row.strings, false)?;
+        }
+        for row in &table.features {
+            sound("feature", &row.product, &row.id, &row.strings, false)?;
+        }
+        let of =
+            table.generations.iter().map(|row| (&row.product, &row.id)).chain(table.features.iter().map(|row| (&row.product, &row.id)));
+        for (product, id) in of {
+            if !TOLD.contains(&product.as_str()) && !table.products.iter().any(|row| row.id == *product) {
+                return Err(TableError::Row(format!("{product} {id}"), format!("there is no product {product:?}")));
             }
         }
         Ok(table)
@@ -224,10 +267,32 @@ mod tests {
 
     #[test]
     fn rows_that_could_prove_nothing_are_refused() {
-        let row = |rest: &str| Table::parse(&format!("[[feature]]\nid = \"x\"\nproduct = \"y\"\ntitle = \"z\"\n{rest}\n"));
+        let row = |rest: &str| Table::parse(&format!("[[feature]]\nid = \"x\"\nproduct = \"opencode\"\ntitle = \"z\"\n{rest}\n"));
         assert!(row("any = [\"a\"]").is_ok());
         assert!(matches!(row("none = [\"a\"]"), Err(TableError::Row(..))));
         assert!(matches!(row("any = [\"\"]"), Err(TableError::Row(..))));
         assert!(matches!(row("any = 3"), Err(TableError::Syntax(_))));
+    }
+
+    #[test]
+    fn what_is_misspelt_or_leads_nowhere_is_refused_by_its_name() {
+        let product = |rest: &str| format!("[[product]]\nid = \"zoo\"\ntitle = \"Zoo\"\n{rest}\n");
+        let feature = |rest: &str| format!("[[feature]]\nid = \"hoof\"\ntitle = \"z\"\n{rest}\n");
+        assert!(Table::parse(&(product("all = [\"a\"]") + &feature("product = \"zoo\"\nany = [\"b\"]"))).is_ok());
+        for (text, said) in [
+            (product(""), "product zoo"),
+            (product("none = [\"a\"]"), "proves nothing"),
+            (product("any = [\"\"]"), "may not be empty"),
+            (product("any = [\"a\\nb\"]"), "line break"),
+            (product("any = [\"a\"]").repeat(2), "listed twice"),
+            (product("any = [\"a\"]\nanny = [\"b\"]"), "it has no key \"anny\""),
+            (product("any = [\"a\"]\nversions = [\"1.\"]"), "it has no key \"versions\""),
+            (feature("product = \"nobody\"\nany = [\"b\"]"), "there is no product \"nobody\""),
+            ("[[features]]\nid = \"x\"\n".to_owned(), "features: there are"),
+            ("[product]\nid = \"x\"\n".to_owned(), "invalid type"),
+        ] {
+            let error = Table::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

@@ -219,6 +219,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_that_names_an_operation_does_not_prove_it() {
+        let said = "\"/config/providers\";\"/event\";\"changelog: removed session.environment from upload\"";
+        let found = identify(&made("--user-agent=opencode/1.18.34 --", &[said]), &Table::built_in()).unwrap();
+        assert_eq!((found.generation.as_deref(), found.disagrees()), (Some("v1"), None));
+        assert!(!found.has("session_environment"));
+    }
+
+    #[test]
     fn a_version_alone_proves_nothing() {
         let found = identify(&made("--user-agent=opencode/2.0.24 --", &["nothing"]), &Table::built_in()).unwrap();
         assert_eq!((found.generation, found.version_generation.as_deref()), (None, Some("v2")));

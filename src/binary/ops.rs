@@ -5,11 +5,18 @@
 //! - the same with a path of constants: `` `${root}/current` ``, `root`, `Paths.health`, `root+"/current"` (both);
 //! - `ao("session.list","/api/session",…)`: 2.0.16, as published; the method is that of `ao=make("GET")`, where that is found.
 //!
+//! A call with an id and a path alone may be anything: what makes it a registration is in `ops/shape.rs`. One that stands there
+//! twice is one operation.
+//!
 //! The name of the operation in the host's contract stands in an annotation behind the call, where it is another one.
 
+mod budget;
+mod constants;
 pub mod contract;
 mod expression;
+mod shape;
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 
@@ -20,7 +27,9 @@ use serde::{Deserialize, Serialize};
 
 use super::read::ReadAt;
 use super::regions::Regions;
+use budget::Budget;
 use expression::Source;
+use shape::Shape;
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +55,8 @@ pub struct Operations {
     pub found: Vec<Operation>,
     /// Registrations whose path could not be made out: where, and by which id.
     pub unresolved: Vec<(u64, String)>,
+    /// Understanding all of it would have taken too long: there may be more, and what is unresolved may have a path.
+    pub given_up: bool,
 }
 
 /// Methods, as a call names them.
@@ -73,14 +84,14 @@ pub fn operations(file: &dyn ReadAt) -> io::Result<Operations> {
     let code = Regions::code(file)?;
     let mut parts: Vec<Range<u64>> = code.parts().flat_map(cut).collect();
     parts.sort_by_key(|part| part.start);
-    let finder = finder()?;
+    let (finder, budget) = (finder()?, Budget::new());
     // Few at a time: a part is in memory while it is searched.
     let looked: Vec<io::Result<Operations>> = parts
         .par_iter()
         .with_max_len(1)
         .map(|part| {
             let text = file.part(part.clone())?;
-            Ok(extract(&text, part.start, &finder))
+            Ok(extract(&text, part.start, &finder, &budget))
         })
         .collect();
     let mut all = Operations::default();
@@ -92,6 +103,9 @@ pub fn operations(file: &dyn ReadAt) -> io::Result<Operations> {
     all.found.sort_by_key(|operation| operation.offset);
     // Where parts overlap.
     all.found.dedup_by_key(|operation| operation.offset);
+    all.given_up = budget.is_spent();
+    let mut seen = HashSet::new();
+    all.found.retain(|one| seen.insert((one.id.clone(), one.method.clone(), one.path.clone())));
     all.unresolved.sort_unstable();
     all.unresolved.dedup();
     all.unresolved.retain(|(at, _)| all.found.binary_search_by_key(at, |operation| operation.offset).is_err());
@@ -100,7 +114,7 @@ pub fn operations(file: &dyn ReadAt) -> io::Result<Operations> {
 
 /// The operations in one text, whose first byte has this place.
 pub fn of_text(text: &[u8], base: u64) -> Operations {
-    finder().map(|finder| extract(text, base, &finder)).unwrap_or_default()
+    finder().map(|finder| extract(text, base, &finder, &Budget::new())).unwrap_or_default()
 }
 
 fn cut(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
@@ -113,10 +127,9 @@ fn finder() -> io::Result<Searcher> {
     Config::new().builder().extend(verbs).build().ok_or_else(|| io::Error::other("the search could not be made ready"))
 }
 
-fn extract(text: &[u8], base: u64, finder: &Searcher) -> Operations {
-    let source = Source::new(text);
-    let mut all = Operations::default();
-    let mut pending = Vec::new();
+fn extract(text: &[u8], base: u64, finder: &Searcher, budget: &Budget) -> Operations {
+    let source = Source::new(text, budget);
+    let (mut calls, mut registers) = (Vec::new(), HashSet::new());
     for found in finder.find_iter(text) {
         let (_, method) = VERBS[found.pattern().as_usize()];
         let Some(callee) = source.word_before(found.start()) else { continue };
@@ -125,24 +138,45 @@ fn extract(text: &[u8], base: u64, finder: &Searcher) -> Operations {
             continue;
         }
         let Some(call) = source.registration(found.end()) else { continue };
-        let at = base + callee.at as u64;
-        match source.path(&call.path, callee.at) {
+        let shape = source.shape(&callee, found.end() - 1, call.end);
+        if matches!(shape, Shape::Not | Shape::Plain) {
+            continue;
+        }
+        let path = source.path(&call.path, callee.at);
+        if shape == Shape::Registers && path.is_some() {
+            registers.insert(callee.text);
+        }
+        calls.push((shape, callee, found.end() - 1, method, call.id, path));
+    }
+    let mut all = Operations::default();
+    for (shape, callee, open, method, id, path) in calls {
+        // A call that does not tell, or has no path, is a registration only where the same receiver makes others.
+        if !registers.contains(callee.text) || (shape == Shape::Perhaps && path.is_none()) {
+            continue;
+        }
+        let offset = base + callee.at as u64;
+        match path {
             Some(path) => {
-                let identifier = source.identifier(found.end() - 1).filter(|name| *name != call.id);
-                all.found.push(Operation { id: call.id, identifier, method: Some(method.to_owned()), path, offset: at });
+                let identifier = source.identifier(open).filter(|name| *name != id);
+                all.found.push(Operation { id, identifier, method: Some(method.to_owned()), path, offset });
             }
-            None => pending.push((callee.text, at, call.id)),
+            None => all.unresolved.push((offset, id)),
         }
     }
     for bare in source.bare_calls() {
-        let identifier = source.identifier(bare.open).filter(|name| *name != bare.id);
+        let callee = expression::Word { at: bare.at, text: bare.callee };
+        let shape = source.shape(&callee, bare.open, bare.end);
+        if shape == Shape::Not {
+            continue;
+        }
         let method = source.maker(bare.callee, bare.at).map(str::to_owned);
+        // A function that was made for a method registers whatever it is called with.
+        if shape != Shape::Registers && method.is_none() {
+            continue;
+        }
+        let identifier = source.identifier(bare.open).filter(|name| *name != bare.id);
         all.found.push(Operation { id: bare.id, identifier, method, path: bare.path, offset: base + bare.at as u64 });
     }
-    // A call without a path is a registration only where the same callee makes others.
-    let callees: Vec<&[u8]> =
-        all.found.iter().filter_map(|operation| Some(source.word_at((operation.offset - base) as usize)?.text)).collect();
-    all.unresolved = pending.into_iter().filter(|(callee, ..)| callees.contains(callee)).map(|(_, at, id)| (at, id)).collect();
     all
 }
 

@@ -1,7 +1,7 @@
 //! Which product a program is, and the version that it carries: a few kilobytes are read.
 //!
 //! OpenCode is a Bun single-file program whose build compiles `--user-agent=opencode/1.18.34` in (next-16350:
-//! `opencode2/0.0.0-next-16350`; 2.x: `opencode/<channel>/<version>/cli`).
+//! `opencode2/0.0.0-next-16350`; 2.x: `opencode/<channel>/<version>/cli`). 0.1.174 and 0.5.29 carry no such argument.
 //!
 //! ZeroClaw and zerocode are Rust programs. Every panic location in them names the crate's source path
 //! (`zeroclaw-runtime-0.8.7/src/…`, 1,032 times in zeroclaw 0.8.7; `zerocode-0.8.7/src/…`, 45 times in zerocode
@@ -15,6 +15,7 @@ use memchr::memmem::Finder;
 
 use super::bun::Payload;
 use super::read::{ReadAt, holds, pieces};
+use super::regions::{Regions, merged};
 
 /// Id of OpenCode.
 pub const OPENCODE: &str = "opencode";
@@ -42,13 +43,29 @@ pub fn opencode(file: &dyn ReadAt, payload: &Payload) -> io::Result<Option<Produ
             Some(version) => Some(version.to_owned()),
             None => return Ok(None),
         },
-        // A build of one's own without the flag: the entry module speaks.
-        None => match payload.scripts.first() {
-            Some(entry) if holds(file, entry.clone(), b"OPENCODE_")? => None,
-            _ => return Ok(None),
-        },
+        // 0.x, or a build of one's own without the flag: its code speaks.
+        None if speaks(file, payload)? => None,
+        None => return Ok(None),
     };
     Ok(Some(Product { id: OPENCODE, client: false, version }))
+}
+
+/// Each of these is in the code of OpenCode's server, from 0.1.174 to 1.18.34 and in next-16350. A program that runs below
+/// OpenCode, asks it or plugs into it has its variables, its paths or its events: not all of these.
+const SPOKEN: [&[u8]; 4] = [b"opencode.ai/config.json", b"MessageOutputLengthError", b"\"installation.updated\"", b"\"session.idle\""];
+
+fn speaks(file: &dyn ReadAt, payload: &Payload) -> io::Result<bool> {
+    let Some(entry) = payload.scripts.first() else { return Ok(false) };
+    if !holds(file, entry.clone(), b"OPENCODE_")? {
+        return Ok(false);
+    }
+    let code = Regions::new(file, merged(payload.scripts.clone()));
+    for string in SPOKEN {
+        if !holds(&code, 0..code.length(), string)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn product_version(user_agent: &str) -> Option<&str> {
@@ -131,6 +148,27 @@ mod tests {
         assert_eq!(facts("zeroclaw-runtime-0.8.7/src/ zeroclaw-runtime/src/ zerocode zeroclaw"), None);
         assert_eq!(facts(&"zeroclaw-runtime is a crate, zerocode a program; ".repeat(100)), None);
         assert_eq!(facts(""), None);
+    }
+
+    fn of_bundle(arguments: &str, modules: &[&str]) -> Option<Product> {
+        let file = crate::binary::bun::made_payload(arguments, modules);
+        let payload = crate::binary::bun::payload(&file, &Default::default()).unwrap().unwrap();
+        opencode(&file, &payload).unwrap()
+    }
+
+    #[test]
+    fn a_program_without_the_argument_is_known_by_its_code_and_one_that_runs_below_it_is_another() {
+        let rest = "\"https://opencode.ai/config.json\";n(\"MessageOutputLengthError\");\"installation.updated\"";
+        let found = of_bundle("--", &["process.env.OPENCODE_CONFIG", rest, "\"session.idle\""]).unwrap();
+        assert_eq!((found.id, found.version), (OPENCODE, None));
+        for foreign in [
+            "if(process.env.OPENCODE_PID)console.log(1);fetch(u+\"/global/health\")",
+            "process.env.OPENCODE_FOO",
+            "process.env.OPENCODE_CONFIG;x={$schema:\"https://opencode.ai/config.json\"};on(\"session.idle\")",
+        ] {
+            assert_eq!(of_bundle("--", &[foreign]), None, "{foreign}");
+        }
+        assert_eq!(of_bundle("--user-agent=other/1.0", &["process.env.OPENCODE_CONFIG", rest, "\"session.idle\""]), None);
     }
 
     proptest::proptest! {

@@ -6,6 +6,20 @@ use std::ops::Range;
 use super::read::ReadAt;
 use super::{bun, elf};
 
+/// The ranges in order, those that overlap as one: a module table may name one source twice, or lie, and nothing is read twice.
+pub(super) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
 /// Parts of a file, read as if they stood one behind the other, with a line break after each: what is found lies in one part.
 pub struct Regions<'f> {
     file: &'f dyn ReadAt,
@@ -35,12 +49,7 @@ impl<'f> Regions<'f> {
         let sections = elf::sections(file)?.unwrap_or_default();
         let bundle = bun::payload(file, &sections)?.filter(|payload| !payload.scripts.is_empty());
         Ok(match (bundle, sections.rodata) {
-            (Some(mut bundle), _) => {
-                bundle.scripts.sort_unstable_by_key(|range| range.start);
-                // A module table may name one source twice.
-                bundle.scripts.dedup();
-                Regions::new(file, bundle.scripts)
-            }
+            (Some(bundle), _) => Regions::new(file, merged(bundle.scripts)),
             (None, Some(constants)) => Regions::new(file, std::iter::once(constants)),
             (None, None) => Regions::new(file, std::iter::once(0..file.length())),
         })
@@ -88,6 +97,13 @@ impl ReadAt for Regions<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_lies_makes_no_code_longer_than_the_file() {
+        assert_eq!(merged(vec![4..9, 0..2, 2..4, 5..6, 8..10, 7..7, 0..2]), [0..2, 2..4, 4..10]);
+        let staggered: Vec<Range<u64>> = (0..60_000).map(|start| start..60_000).collect();
+        assert_eq!(merged(staggered), std::iter::once(0..60_000).collect::<Vec<_>>());
+    }
 
     #[test]
     fn parts_are_read_as_one_and_places_lead_back() {

@@ -46,6 +46,7 @@ pub fn run(which: Binary, global: &Global) -> Exit {
 
 impl FileArgs {
     fn open(self, start: &Start) -> Result<Opened, Problem> {
+        start.fingerprints()?;
         binaries::open(&start.host, &Target::parse(&self.file), &self.narrow.into())
     }
 }

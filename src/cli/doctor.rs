@@ -36,7 +36,8 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let narrow = Narrow::from(args.narrow);
-    if let Err(problem) = narrow.check(&start.host) {
+    let checked = if args.binaries { start.fingerprints() } else { Ok(()) };
+    if let Err(problem) = checked.and_then(|()| narrow.check(&start.host)) {
         return start.problem("doctor", &problem);
     }
     let terminal = match &args.against {

@@ -28,6 +28,7 @@ pub struct Start {
     pub verbose: bool,
     /// Things may be opened.
     pub connect: bool,
+    quiet: bool,
     ignore: Vec<String>,
 }
 
@@ -75,8 +76,23 @@ impl Start {
             redactor: catalog::redactor(key, policy(global)),
             verbose: global.verbose,
             connect: global.connect,
+            quiet: global.quiet,
             ignore: global.ignore.clone(),
         })
+    }
+
+    /// Puts the user's `fingerprints.toml` on top of the built-in table: for the commands that look into programs.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn fingerprints(&self) -> Result<(), Problem> {
+        if !self.host.is_captured()
+            && let Some((path, text)) = user_file("fingerprints.toml", self.quiet)?
+        {
+            let user = fingerprints::Table::parse(&text).map_err(|error| unusable_table(&path, error.to_string()))?;
+            fingerprints::Table::built_in().merged(user).put_in_force();
+        }
+        Ok(())
     }
 
     /// Prints a report: ignored findings left out, what is wrong with the snapshot itself added.
@@ -134,23 +150,20 @@ pub fn fingerprint_key() -> Result<FingerprintKey, Problem> {
     }
 }
 
-/// Puts `variables.toml`, `fingerprints.toml` and `agents.toml` of the user on top of the built-in catalogues.
+fn unusable_table(path: &Path, error: String) -> Problem {
+    Problem::new(Exit::Usage, format!("{}: {error}", path.display()))
+        .hint("Mend it or move it away; the tables it adds to are in the man page.")
+}
+
+/// Puts `variables.toml` and `agents.toml` of the user on top of the built-in catalogues.
 fn user_catalogues(quiet: bool) -> Result<(), Problem> {
-    let unusable = |path: &Path, error: String| {
-        Problem::new(Exit::Usage, format!("{}: {error}", path.display()))
-            .hint("Mend it or move it away; the tables it adds to are in the man page.")
-    };
     if let Some((path, text)) = user_file("variables.toml", quiet)? {
-        let merged = catalog::built_in().merge(&text).map_err(|error| unusable(&path, error.to_string()))?;
+        let merged = catalog::built_in().merge(&text).map_err(|error| unusable_table(&path, error.to_string()))?;
         // A catalogue is in force already only when this was done before.
         let _ = catalog::put_in_force(merged);
     }
-    if let Some((path, text)) = user_file("fingerprints.toml", quiet)? {
-        let user = fingerprints::Table::parse(&text).map_err(|error| unusable(&path, error.to_string()))?;
-        fingerprints::Table::built_in().merged(user).put_in_force();
-    }
     if let Some((path, text)) = user_file("agents.toml", quiet)? {
-        let user = Catalog::parse(&text).map_err(|error| unusable(&path, error.to_string()))?;
+        let user = Catalog::parse(&text).map_err(|error| unusable_table(&path, error.to_string()))?;
         let _ = Catalog::builtin().merged(user).put_in_force();
     }
     Ok(())

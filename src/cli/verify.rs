@@ -51,6 +51,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(start) => start,
         Err(exit) => return exit,
     };
+    if let Err(problem) = start.fingerprints() {
+        return start.problem("verify", &problem);
+    }
     let agent = match args.agent {
         AgentArg::Opencode => Agent::OpenCode,
         AgentArg::Zeroclaw => Agent::ZeroClaw,

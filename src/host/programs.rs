@@ -22,6 +22,9 @@ pub const PIPE_LIMIT: u64 = 1 << 30;
 /// # Errors
 /// [`Unknown::Malformed`] where it is no regular file.
 pub fn open_named(path: &Path) -> Fact<File> {
+    if path.as_os_str().is_empty() {
+        return Err(Unknown::Malformed("a path without a letter names no file".to_owned()));
+    }
     let path = std::path::absolute(path)?;
     let shown = path.clone();
     deadline::ask(&shown, move || open_regular(|flags| Ok(rustix::fs::open(&path, flags, Mode::empty())?)))
@@ -48,6 +51,9 @@ pub fn open_stdin() -> Fact<File> {
     }
 }
 
+/// procfs, sysfs, cgroup2, debugfs, tracefs: `statfs(2)`, `linux/magic.h`.
+const PSEUDO: [i64; 5] = [0x9fa0, 0x6265_6572, 0x6367_7270, 0x6462_6720, 0x7472_6163];
+
 /// A file that nobody else can open and that is gone with this process.
 fn nameless() -> Fact<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -61,7 +67,14 @@ fn open_regular(open: impl Fn(OFlags) -> Fact<OwnedFd>) -> Fact<File> {
     let probe = open(OFlags::PATH | OFlags::CLOEXEC)?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(probe)?.st_mode);
     let other = match kind {
-        FileType::RegularFile => return Ok(open(OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?.into()),
+        FileType::RegularFile => {
+            let file = open(OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+            // Files of /proc, /sys and their like are made while they are read, and have no length.
+            if !PSEUDO.contains(&i64::from(rustix::fs::fstatfs(&file)?.f_type)) {
+                return Ok(file.into());
+            }
+            "a file that the kernel makes"
+        }
         FileType::Directory => "a directory",
         FileType::Fifo => "a FIFO",
         FileType::Socket => "a socket",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use super::{Refusal, Tables};
+use crate::binary::migrations::named_by_time;
 
 /// More rows than any host has made changes.
 const MOST: usize = 10_000;
@@ -17,6 +18,8 @@ pub type Made = (String, Option<i64>);
 
 /// The names of all changes, whichever table keeps them; none where no table does.
 ///
+/// OpenCode 1.2.1 keeps times alone, in `__drizzle_migrations.created_at` (milliseconds): such a change is named by its time.
+///
 /// # Errors
 /// When a table cannot be read.
 pub fn names(conn: &Connection, tables: &Tables) -> Result<BTreeSet<String>, Refusal> {
@@ -26,6 +29,15 @@ pub fn names(conn: &Connection, tables: &Tables) -> Result<BTreeSet<String>, Ref
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             names.insert(name(row)?);
+        }
+    }
+    const UNNAMED: &str = "__drizzle_migrations";
+    if tables.column(UNNAMED, "created_at") {
+        let unnamed = if tables.column(UNNAMED, "name") { "where name is null" } else { "" };
+        let mut statement = conn.prepare(&format!("select created_at from {UNNAMED} {unnamed} limit {MOST}"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            names.extend(row.get::<_, Option<i64>>(0).ok().flatten().and_then(named_by_time));
         }
     }
     Ok(names)
@@ -110,5 +122,16 @@ mod tests {
         assert_eq!(read(&crashed.join("opencode.db")).unwrap().0, ["0_z", "1_a", "2_b"]);
         assert_eq!(std::fs::read_dir(&crashed).unwrap().count(), 2);
         assert_eq!(read(&path).unwrap().0, ["0_z", "1_a", "2_b"], "together with its host");
+    }
+
+    /// The table that 1.2.1 makes, with its first row.
+    #[test]
+    fn changes_that_were_kept_without_a_name_are_named_by_their_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("opencode.db");
+        let table = "CREATE TABLE __drizzle_migrations (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at numeric);
+            INSERT INTO __drizzle_migrations VALUES (NULL, '', 1769552633000), (NULL, '', NULL)";
+        Connection::open(&path).unwrap().execute_batch(table).unwrap();
+        assert_eq!(read(&path).unwrap().0, ["20260127222353"]);
     }
 }

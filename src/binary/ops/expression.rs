@@ -3,12 +3,10 @@
 
 use std::borrow::Cow;
 
+use super::budget::Budget;
+
 /// How deep constants may be made of constants.
-const DEPTH: usize = 8;
-/// How far from its use a constant is looked for, on either side.
-const NEAR: usize = 1 << 20;
-/// How many assignments to one name are looked at.
-const ASSIGNMENTS: usize = 64;
+pub(super) const DEPTH: usize = 8;
 /// Longest string that is read.
 const STRING: usize = 512;
 /// How far behind a call its annotations may end.
@@ -16,7 +14,8 @@ const CHAIN: usize = 64 << 10;
 
 /// A text of JavaScript.
 pub(super) struct Source<'t> {
-    text: &'t [u8],
+    pub text: &'t [u8],
+    pub budget: &'t Budget,
 }
 
 /// A word, and where it starts.
@@ -31,6 +30,8 @@ pub(super) struct Word<'t> {
 pub(super) struct Call<'t> {
     pub id: String,
     pub path: Expression<'t>,
+    /// What ends its second argument: a comma or the closing parenthesis.
+    pub end: usize,
 }
 
 /// A registration by a function of its own.
@@ -40,6 +41,8 @@ pub(super) struct Bare<'t> {
     pub at: usize,
     /// Its opening parenthesis.
     pub open: usize,
+    /// What ends its second argument.
+    pub end: usize,
     pub id: String,
     pub path: String,
 }
@@ -54,7 +57,7 @@ pub(super) enum Part<'t> {
     Member(&'t [u8], &'t [u8]),
 }
 
-fn is_word(byte: u8) -> bool {
+pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
@@ -67,8 +70,8 @@ fn is_path(text: &str) -> bool {
 }
 
 impl<'t> Source<'t> {
-    pub(super) fn new(text: &'t [u8]) -> Source<'t> {
-        Source { text }
+    pub(super) fn new(text: &'t [u8], budget: &'t Budget) -> Source<'t> {
+        Source { text, budget }
     }
 
     /// The word that ends before `end`.
@@ -84,14 +87,14 @@ impl<'t> Source<'t> {
         (length > 0 && !rest[0].is_ascii_digit()).then(|| Word { at, text: &rest[..length] })
     }
 
-    fn skip_spaces(&self, mut at: usize) -> usize {
+    pub(super) fn skip_spaces(&self, mut at: usize) -> usize {
         while self.text.get(at).is_some_and(u8::is_ascii_whitespace) {
             at += 1;
         }
         at
     }
 
-    fn byte(&self, at: usize) -> Option<u8> {
+    pub(super) fn byte(&self, at: usize) -> Option<u8> {
         self.text.get(at).copied()
     }
 
@@ -103,11 +106,12 @@ impl<'t> Source<'t> {
             return None;
         }
         let (path, end) = self.expression(self.skip_spaces(comma + 1))?;
-        matches!(self.byte(self.skip_spaces(end)), Some(b',' | b')')).then(|| Call { id: id.into_owned(), path })
+        let end = self.skip_spaces(end);
+        matches!(self.byte(end), Some(b',' | b')')).then(|| Call { id: id.into_owned(), path, end })
     }
 
     /// A string in quotes, without escapes but those of quotes and slashes; and where it ends.
-    fn string(&self, at: usize) -> Option<(Cow<'t, str>, usize)> {
+    pub(super) fn string(&self, at: usize) -> Option<(Cow<'t, str>, usize)> {
         let quote = self.byte(at).filter(|byte| matches!(byte, b'"' | b'\''))?;
         let rest = self.text.get(at + 1..self.text.len().min(at + 1 + STRING))?;
         let end = memchr::memchr3(quote, b'\\', b'\n', rest)?;
@@ -201,33 +205,8 @@ impl<'t> Source<'t> {
     }
 
     /// What follows a constant's value.
-    fn ends(&self, at: usize) -> bool {
+    pub(super) fn ends(&self, at: usize) -> bool {
         matches!(self.byte(at), None | Some(b',' | b';' | b'\n' | b'\r' | b'}' | b')'))
-    }
-
-    /// The nearest assignment to `name` that makes sense to `read`: before its use first, which is where minifiers put it.
-    fn constant(&self, name: &[u8], at: usize, depth: usize, read: impl Fn(&Self, usize) -> Option<String>) -> Option<String> {
-        let needle = [name, b"="].concat();
-        let finder = memchr::memmem::Finder::new(&needle);
-        let reverse = memchr::memmem::FinderRev::new(&needle);
-        let start = at.saturating_sub(NEAR);
-        let place = |found: usize| {
-            let free = found.checked_sub(1).is_none_or(|before| !is_word(self.text[before]) && self.text[before] != b'.');
-            let value = found + needle.len();
-            let assigned = !matches!(self.byte(value), Some(b'=' | b'>'));
-            (free && assigned).then(|| self.skip_spaces(value))
-        };
-        let spaced = [name, b" = "].concat();
-        let before = reverse.rfind_iter(&self.text[start..at]).map(|found| start + found);
-        let after = finder.find_iter(&self.text[at..self.text.len().min(at + NEAR)]).map(|found| at + found);
-        // The deeper, the fewer: a text made to be slow must not be.
-        let tries = ASSIGNMENTS >> (DEPTH - depth).min(5);
-        let near = before.take(ASSIGNMENTS).chain(after.take(ASSIGNMENTS)).filter_map(place);
-        near.take(tries).find_map(|place| read(self, place)).or_else(|| {
-            let found = memchr::memmem::rfind(&self.text[start..at], &spaced)? + start;
-            let free = found.checked_sub(1).is_none_or(|before| !is_word(self.text[before]) && self.text[before] != b'.');
-            free.then(|| read(self, self.skip_spaces(found + spaced.len()))).flatten()
-        })
     }
 
     /// The value of a member of the object that starts at `at`.
@@ -266,7 +245,16 @@ impl<'t> Source<'t> {
     }
 
     /// Where an argument or a member's value ends: at the comma or the bracket that closes what it stands in.
-    fn argument_end(&self, mut at: usize) -> Option<usize> {
+    pub(super) fn argument_end(&self, at: usize) -> Option<usize> {
+        let end = self.closing(at);
+        let walked = end.unwrap_or(self.text.len()).min(at + CHAIN).saturating_sub(at);
+        end.filter(|_| self.budget.spend(walked))
+    }
+
+    fn closing(&self, mut at: usize) -> Option<usize> {
+        if self.budget.is_spent() {
+            return None;
+        }
         let limit = self.text.len().min(at + CHAIN);
         let mut depth = 0usize;
         while at < limit {
@@ -289,7 +277,7 @@ impl<'t> Source<'t> {
     }
 
     /// Behind the bracket that closes the one at `open`.
-    fn closed(&self, open: usize) -> Option<usize> {
+    pub(super) fn closed(&self, open: usize) -> Option<usize> {
         let mut at = open + 1;
         loop {
             at = self.argument_end(at)?;
@@ -346,21 +334,9 @@ impl<'t> Source<'t> {
             };
             let next = self.byte(end);
             if !method && is_id(id) && id.contains('.') && is_path(&path) && path.len() > 1 && matches!(next, Some(b',' | b')')) {
-                calls.push(Bare { callee: callee.text, at: callee.at, open, id: id.to_owned(), path: path.into_owned() });
+                calls.push(Bare { callee: callee.text, at: callee.at, open, end, id: id.to_owned(), path: path.into_owned() });
             }
         }
         calls
-    }
-
-    /// The method of a function that registers: `ao=make("GET")`.
-    pub(super) fn maker(&self, callee: &[u8], at: usize) -> Option<&'static str> {
-        const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-        let found = self.constant(callee, at, DEPTH, |source, place| {
-            let word = source.word_at(place)?;
-            let open = place + word.text.len();
-            let (method, end) = (source.byte(open) == Some(b'(')).then(|| source.string(open + 1)).flatten()?;
-            (source.byte(end) == Some(b')')).then(|| method.into_owned())
-        })?;
-        METHODS.into_iter().find(|method| *method == found)
     }
 }

@@ -45,7 +45,7 @@ fn the_name_of_the_contract_is_the_annotated_one() {
 
 #[test]
 fn functions_that_register_are_known_by_id_and_path() {
-    let text = r#"var ao=mk("GET"),bo=mk("POST");x.add(ao("session.list","/api/session",{}),bo("session.create","/api/session",{}),co("a.b","/c"))"#;
+    let text = r#"var ao=mk("GET"),bo=mk("POST");x.add(ao("session.list","/api/session",{}),bo("session.create","/api/session",{}),co("a.b","/c",{}))"#;
     assert_eq!(
         rows(text),
         [row("GET", "/api/session", "session.list"), row("POST", "/api/session", "session.create"), row("", "/c", "a.b")]
@@ -88,6 +88,77 @@ fn a_made_up_bundle_yields_exactly_what_it_registers() {
     assert_eq!(ids, [("zebra.list", "/zoo/zebra"), ("zebra.feed", "/zoo/zebra/:name/feed")]);
     let at = found[1].offset as usize;
     assert_eq!(&file[at..at + 6], b"q.post");
+}
+
+#[test]
+fn what_has_an_id_and_a_path_alone_may_be_anything() {
+    for text in [
+        r#"params.get("next","/home");localStorage.get("theme","/dark");kv.put("cwd","/tmp")"#,
+        r#"kv.put("cwd","/tmp",{ttl:60})"#,
+        r#"log("event.name","/some/path");track("page.view","/home");throw Err("bad.path","/x")"#,
+        r#"throw new Err("bad.path","/x",{})"#,
+    ] {
+        assert_eq!(rows(&format!("{text};d.get(\"a.b\",\"/c\",{{}})")), [row("GET", "/c", "a.b")], "{text}");
+    }
+}
+
+#[test]
+fn a_registration_in_a_comment_or_in_a_string_is_none() {
+    let call = r#"d.get("not.there","/not",{})"#;
+    for text in [
+        format!("// {call}\n"),
+        format!("x=1; // as in {call}\n"),
+        format!("/* {call} */"),
+        format!("/*\n * {call}\n */\n"),
+        format!("var doc='example: {call}';"),
+        format!("f('{call}','x');"),
+        format!("y=`see {call}\n and more`;"),
+        "z=\"d.get('not.there','/not',{})\";".to_owned(),
+        "// var ao=mk(\"GET\");ao(\"not.there\",\"/not\")\n".to_owned(),
+    ] {
+        let live = r#"q='a';w=`b`;d.get("a.b","/c",{success:'It'}),d.get("fs.read","/fs/*",{}),e='http://x',d.get("c.d","/e",{});f='g'"#;
+        let expected = [row("GET", "/c", "a.b"), row("GET", "/fs/*", "fs.read"), row("GET", "/e", "c.d")];
+        assert_eq!(rows(&format!("{text}{live}")), expected, "{text}");
+        assert_eq!(rows(&format!("{live};{text}")), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_constant_of_a_block_that_is_closed_is_another_one() {
+    let text = r#"var r="/real";function f(){var r="/local";return r}d.get("x.list",r,{});"#;
+    assert_eq!(rows(text), [row("GET", "/real", "x.list")]);
+    let hidden = r#"function f(){var r="/local";return r}d.get("x.list",r,{}),d.get("y.list","/y",{})"#;
+    let found = of_text(hidden.as_bytes(), 0);
+    assert_eq!((found.found.len(), found.unresolved.len()), (1, 1), "{found:?}");
+    // A module that is made ready when it is first used.
+    let lazy = r#"var P;var init=v(()=>{P={list:"/zoo","x":"}"}});d.get("zoo.list",P.list,{})"#;
+    assert_eq!(rows(lazy), [row("GET", "/zoo", "zoo.list")]);
+    let doubt = r#"var r;a(()=>{r="/one"});b(()=>{r="/two"});d.get("x.list",r,{})"#;
+    assert_eq!(rows(doubt), [], "which of two came first is not known");
+}
+
+#[test]
+fn a_registration_that_stands_there_twice_is_one_operation() {
+    let mut file = made_elf(&[]);
+    let text = r#"d.get("zoo.dup","/zoo",{}),d.get("zoo.dup","/zoo",{}),d.post("zoo.dup","/zoo",{})"#;
+    file.extend_from_slice(&made_payload("--", &[text]));
+    assert_eq!(operations(&file).unwrap().found.len(), 2);
+}
+
+#[test]
+fn a_small_text_that_was_made_to_be_slow_is_given_up_in_bounded_time() {
+    let calls = |name: &str| format!("d.get(\"a.b\",{name},{{}}),").repeat(50);
+    let doubled = format!("{}{}", "a=a+a;".repeat(2000), calls("a"));
+    let chain = (0..20_000).map(|at| format!("v{0}=`${{v{1}}}${{v{1}}}`;", at % 50, at % 50 + 1)).collect::<String>() + &calls("v0");
+    let sums = "ao(\"a.b\",\"/c\",{})+".repeat(40_000);
+    let unclosed = "d.get(\"a.b\",\"/c\",{x:[".repeat(20_000);
+    for text in [doubled, chain, sums, unclosed] {
+        let start = std::time::Instant::now();
+        let mut file = made_elf(&[]);
+        file.extend_from_slice(&made_payload("--", &[&text]));
+        operations(&file).unwrap();
+        assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}: {}", start.elapsed(), &text[..20]);
+    }
 }
 
 proptest::proptest! {

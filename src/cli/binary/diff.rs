@@ -28,7 +28,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     let narrow = args.narrow.into();
     let side = |word: &OsString| open(&start.host, &Target::parse(word), &narrow);
-    let examined = side(&args.a).and_then(|a| comparison::examine(&a, &side(&args.b)?));
+    let examined = start.fingerprints().and_then(|()| side(&args.a)).and_then(|a| comparison::examine(&a, &side(&args.b)?));
     match examined {
         Ok(report) => start.answer(report, |report| page(report, start.verbose)),
         Err(problem) => start.problem("binary-diff", &problem),

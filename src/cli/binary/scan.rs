@@ -20,7 +20,7 @@ pub struct Args {
     /// A string to count; may be repeated
     #[arg(short = 'e', value_name = "STRING", allow_hyphen_values = true)]
     strings: Vec<OsString>,
-    /// A file with a string a line
+    /// A file with a string a line; empty lines are left out
     #[arg(long, value_name = "FILE")]
     patterns: Option<PathBuf>,
     /// Leave the SHA-256 out, which takes longer than the rest

@@ -18,6 +18,7 @@ pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
     super::with_store("db-audit", asked, global, None, |start, store| {
         let mut report = audit::audit(&start.host, store, asked.quiet)?;
         if args.binaries {
+            start.fingerprints()?;
             let unlisted = |reason| Problem::new(Exit::Io, format!("the list of processes could not be read: {reason}"));
             programs::add(&start.host, store, &mut report).map_err(unlisted)?;
         }

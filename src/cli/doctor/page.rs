@@ -115,7 +115,8 @@ pub fn programs_table(page: &mut Page, binaries: &[Binary]) {
     }
     let rows = binaries.iter().map(|binary| {
         let older = binary.older_than.iter().map(|older| format!("lacks {} of {}", older.lacking.len(), older.database));
-        let older = older.collect::<Vec<_>>().join("; ");
+        let unsure = binary.not_compared.iter().map(|database| format!("not known for {database}"));
+        let older = older.chain(unsure).collect::<Vec<_>>().join("; ");
         vec![
             Text::styled(Style::Strong, &binary.path),
             Text::plain(format!("{} {}", binary.product, binary.version_string.as_deref().unwrap_or("?"))),

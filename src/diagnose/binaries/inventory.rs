@@ -38,6 +38,8 @@ pub struct Binary {
     pub last_migration: Option<String>,
     /// The databases that it would open and that have changes it does not know.
     pub older_than: Vec<Older>,
+    /// The databases that it would open, and of which it is not known whether it is older: paths.
+    pub not_compared: Vec<String>,
 }
 
 /// A program with what it is.
@@ -170,5 +172,6 @@ pub(super) fn row(path: &str, identified: &Identified) -> Binary {
         migrations: identified.migrations.len() as u64,
         last_migration: identified.migrations.last().cloned(),
         older_than: Vec::new(),
+        not_compared: Vec::new(),
     }
 }

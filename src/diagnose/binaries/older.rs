@@ -12,7 +12,7 @@ use crate::binary::product::OPENCODE;
 use crate::diagnose::db::Store;
 use crate::host::{Fact, Host, Unknown};
 use crate::report::Progress;
-use crate::store::{Refusal, copy, migrations};
+use crate::store::{Refusal, Tables, copy, migrations};
 use crate::verdict::registry::BINARY_OLDER_THAN_DATABASE;
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -32,6 +32,8 @@ pub struct Database {
     pub path: String,
     /// The names of the changes that were made to it, as its host keeps them.
     pub migrations: Vec<String>,
+    /// It has tables: a host has begun to use it.
+    pub tables: bool,
 }
 
 /// What `doctor --binaries` adds.
@@ -139,11 +141,12 @@ impl Examined {
 
 /// The changes that were made to a database; none where there is no database.
 fn read(store: &Store) -> Result<Option<Database>, String> {
-    let names = store.ask(&Progress::hidden(), |opened, tables| migrations::names(&opened.conn, tables));
+    let used = |tables: &Tables| tables.has("session") || tables.has("session_v2");
+    let names = store.ask(&Progress::hidden(), |opened, tables| Ok((migrations::names(&opened.conn, tables)?, used(tables))));
     match names {
-        Ok(names) => Ok(Some(Database { path: store.shown(), migrations: names.into_iter().collect() })),
+        Ok((names, tables)) => Ok(Some(Database { path: store.shown(), migrations: names.into_iter().collect(), tables })),
         // A host that starts makes the file first.
-        Err(Refusal::Empty) => Ok(Some(Database { path: store.shown(), migrations: Vec::new() })),
+        Err(Refusal::Empty) => Ok(Some(Database { path: store.shown(), migrations: Vec::new(), tables: false })),
         Err(Refusal::Unknown(Unknown::Absent)) => Ok(None),
         Err(refusal) => Err(format!("{}: {refusal}", store.shown())),
     }
@@ -176,15 +179,48 @@ pub fn join(host: &Host, binaries: &mut [Known], databases: &[Database]) -> Vec<
             let file = database.path.rsplit('/').next().unwrap_or_default();
             // A database of a name of its own is opened by whoever is told to.
             let opens = file == name || !file.starts_with("opencode");
-            let lacking = lacking(&known.identified.migrations, &database.migrations);
-            if !known.databases.contains(&database.path) || !opens || lacking.is_empty() || known.identified.migrations.is_empty() {
+            if !known.databases.contains(&database.path) || !opens || keeps_files(&known.identified) {
                 continue;
             }
-            findings.push(older(host, &known.binary, database, &lacking));
-            known.binary.older_than.push(Older { database: database.path.clone(), lacking });
+            let lacking = lacking(&known.identified.migrations, &database.migrations);
+            let [knows, made] = [&known.identified.migrations, &database.migrations].map(|names| !names.is_empty());
+            match (knows, made) {
+                (true, true) if lacking.is_empty() => {}
+                (true, true) => {
+                    findings.push(older(host, &known.binary, database, &lacking));
+                    known.binary.older_than.push(Older { database: database.path.clone(), lacking });
+                }
+                // An empty list is one that was not understood: it does not say that nothing is lacking.
+                (_, false) if !database.tables => {}
+                (knows, _) => {
+                    findings.push(not_compared(host, &known.binary, database, knows));
+                    known.binary.not_compared.push(database.path.clone());
+                }
+            }
         }
     }
     findings
+}
+
+/// Its code names no database: releases before 1.2 keep sessions in files (1.0.0, 1.1.27 and 1.1.56 have no `opencode.db`).
+fn keeps_files(identified: &Identified) -> bool {
+    let names = ["database.opencode_db", "database.channel", "database.path"];
+    identified.migrations.is_empty() && !identified.features.is_empty() && !names.into_iter().any(|feature| identified.has(feature))
+}
+
+fn not_compared(host: &Host, binary: &Binary, database: &Database, knows: bool) -> Finding {
+    let version = binary.version_string.as_deref().unwrap_or("of no stated version");
+    let (source, detail) = match knows {
+        true => (&database.path, "the tables migration and __drizzle_migrations list no change of a known form"),
+        false => (&binary.path, "its code lists no change of the schema in a known form"),
+    };
+    let message = format!("whether {} {version} is older than {} is not known: {detail}", binary.product, database.path);
+    let evidence = Evidence { source: source.clone(), how: How::Passive, at: host.machine().taken_at(), detail: detail.to_owned() };
+    let fix = format!(
+        "ask what made the database last, and compare the versions: whoseenv db info --db {}",
+        agent::quote(database.path.as_bytes())
+    );
+    Finding::new(&BINARY_OLDER_THAN_DATABASE, Outcome::Undetermined, &binary.path, message).evidence([evidence]).fix(vec![fix])
 }
 
 fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) -> Finding {
@@ -255,6 +291,7 @@ mod tests {
         let database = |path: &str, names: &[&str]| Database {
             path: path.to_owned(),
             migrations: names.iter().map(|name| (*name).to_owned()).collect(),
+            tables: true,
         };
         let made = ["20260101000000_a", "20260202000000_b"];
         let mut binaries = [
@@ -262,7 +299,6 @@ mod tests {
             known("1.0.0", &made, true),
             known("1.0.1", &[made[0], made[1], "20260303000000_c"], true),
             known("0.0.0-next-1", &made[..1], true),
-            known("1.0.2", &[], true),
         ];
         let others = database("/home/v/.local/share/opencode/opencode.db", &["20260404000000_d"]);
         let findings = join(&host, &mut binaries, &[database(DATABASE, &made), others]);
@@ -270,5 +306,29 @@ mod tests {
         assert_eq!(binaries[0].binary.older_than[0].lacking, ["20260202000000_b"]);
         assert!(binaries[1..].iter().all(|known| known.binary.older_than.is_empty()));
         assert!(findings[0].message.contains("20260202000000_b") && findings[0].message.contains("9.9.9"));
+    }
+
+    #[test]
+    fn r07_an_empty_list_does_not_say_that_nothing_is_lacking() {
+        let host = Host::at_root("/nonexistent");
+        let database = |names: &[&str], tables| Database {
+            path: DATABASE.to_owned(),
+            migrations: names.iter().map(|name| (*name).to_owned()).collect(),
+            tables,
+        };
+        // A program whose code lists none, a database that lists none, a database that nobody uses yet, and a release that keeps files.
+        for (program, database, undetermined) in [
+            (known("1.2.9", &[], true), database(&["20260101000000_a"], true), true),
+            (known("1.2.9", &["20260101000000_a"], true), database(&[], true), true),
+            (known("1.2.9", &["20260101000000_a"], true), database(&[], false), false),
+            (known("1.0.0", &[], false), database(&["20260101000000_a"], true), false),
+        ] {
+            let mut binaries = [program];
+            let findings = join(&host, &mut binaries, &[database]);
+            assert!(binaries[0].binary.older_than.is_empty());
+            assert_eq!(binaries[0].binary.not_compared, if undetermined { vec![DATABASE] } else { Vec::new() });
+            assert_eq!(findings.len(), usize::from(undetermined));
+            assert!(findings.iter().all(|finding| finding.outcome == Outcome::Undetermined && finding.message.contains("is not known")));
+        }
     }
 }

@@ -61,11 +61,17 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
     let mut report = Report::new("binary-ops", data);
     report.differs = report.data.against.as_ref().is_some_and(|against| !against.is_equal());
     if report.data.operations.is_empty() {
+        // A form that is not known registers too.
+        report.undetermined = true;
         report.notes.push("no registration of a known form is in it: d.get(\"id\",\"/path\",…) or f(\"id\",\"/path\",…)".to_owned());
     }
     match report.data.unresolved.len() {
         0 => {}
         one => report.notes.push(format!("{one} registrations have a path that could not be made out (-v lists them)")),
+    }
+    if found.given_up {
+        report.undetermined = true;
+        report.notes.push("understanding all of it would take too long: there may be more operations".to_owned());
     }
     opened.finish(&mut report);
     Ok(report)
@@ -76,12 +82,18 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
 /// # Errors
 /// Not found (3), not on this machine or no contract (2), no answer (74).
 pub fn contract(word: &str, password: Option<&Password>, remote: bool) -> Result<(String, Vec<Listed>), Problem> {
+    if let Some((scheme, _)) = word.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
+        return Err(
+            Problem::new(Exit::Usage, format!("{word}: {scheme}:// is not spoken")).hint("Give a file, or http://127.0.0.1:PORT/doc")
+        );
+    }
     let is_url = word.starts_with("http://") || word.starts_with("https://");
     let read = if is_url { http::document(word, password, remote) } else { files::read_named(Path::new(word)) };
     let bytes = read.map_err(|reason| {
         let problem = Problem::unread(word, &reason);
         match problem.message.ends_with("status 401") {
             true => problem.hint("The server asks for a password: set it in WHOSEENV_SERVER_PASSWORD."),
+            false if is_url && problem.exit == Exit::Io => problem.hint("Does a server listen there? See which do: whoseenv ps"),
             false => problem,
         }
     })?;

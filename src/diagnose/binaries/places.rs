@@ -58,8 +58,27 @@ pub(super) fn candidates(host: &Host, account: &Account<'_>) -> Vec<(Vec<u8>, &'
             }
         }
     }
+    found.extend(renamed(host, account, &dirs));
     found.retain(|(path, _)| matches!(host.path(view, path), Ok(fact) if fact.kind == FileKind::File));
     found
+}
+
+/// Programs of any name that are large (the smallest OpenCode seen, 0.1.174, has 121 MB): what they are, their code says.
+fn renamed(host: &Host, account: &Account<'_>, dirs: &[&[u8]]) -> Vec<(Vec<u8>, &'static str)> {
+    const LARGE: u64 = 20 << 20;
+    /// As many in all are looked into.
+    const MOST: usize = 64;
+    let view = account.view;
+    let home = account.home().map(|home| [&b".opencode/bin"[..], b".cargo/bin", b".local/bin"].map(|below| [home, b"/", below].concat()));
+    let places = dirs.iter().map(|dir| (dir.to_vec(), "path")).chain(home.into_iter().flatten().map(|dir| (dir, "home")));
+    let large = places.flat_map(|(dir, how)| {
+        let names = host.programs(view, &dir).map(|names| names.to_vec()).unwrap_or_default();
+        names.into_iter().map(move |name| ([&dir[..], b"/", name.as_bytes()].concat(), how))
+    });
+    large
+        .filter(|(path, _)| host.path(view, path).is_ok_and(|fact| fact.kind == FileKind::File && fact.bytes >= LARGE))
+        .take(MOST)
+        .collect()
 }
 
 /// The databases of OpenCode that this account has.

@@ -168,6 +168,26 @@ fn r07_an_audit_names_the_programs_that_are_older_than_the_store() {
     assert_eq!((kept.code, &document["status"]), (5, &json!("undetermined")), "{document}");
 }
 
+/// 1.2.1 has no names of its changes, neither in its code nor in a database that it makes: their times tell.
+#[test]
+fn r07_a_program_whose_changes_have_no_names_is_older_too() {
+    let (old, new) = (need!(peers::opencode("1.2.1")), need!(peers::opencode_v1()));
+    let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
+    let copy = home.path().join(".opencode/bin/opencode");
+    install(&old, &copy);
+    let document = doctor(home.path(), "/usr/bin:/bin", &["--json"]).json();
+    let row = row(&document, &copy).expect("it is listed");
+    // The three that 1.2.1 makes in a home of its own: 1769552633000, 1770830228000, 1770993676000, as `date -u -d @…` reads them.
+    let times = ["20260127222353", "20260211171708", "20260213144116"];
+    let made = migrations(&database);
+    let lacking: Vec<&String> = made.iter().filter(|name| !times.contains(&&name[..14])).collect();
+    assert_eq!(made.len() - lacking.len(), 3);
+    assert_eq!((&row["version_string"], &row["migrations"]), (&json!("1.2.1"), &json!(3)));
+    assert_eq!(row["older_than"], json!([{ "database": database.to_str().unwrap(), "lacking": lacking }]));
+    let is = |finding: &&Value| finding["id"] == "binary.older_than_database" && finding["subject"] == json!(copy.to_str().unwrap());
+    assert_eq!(document["findings"].as_array().unwrap().iter().find(is).unwrap()["outcome"], json!("confirmed"));
+}
+
 /// The names that 1.14.48 keeps of the changes it has made, by its own database.
 fn migrations_of_1_14_48(program: &Path) -> Vec<String> {
     let home = tempfile::tempdir().unwrap();
@@ -217,6 +237,17 @@ fn programs_that_are_found_are_read_and_never_run() {
     let document = doctor(dir.path(), bin.to_str().unwrap(), &["--json"]).json();
     assert!(row(&document, &bin.join("opencode")).is_none(), "a script is no program of the table");
     assert!(!marker.exists());
+}
+
+#[test]
+fn a_program_on_path_is_known_by_what_it_is_and_not_by_its_name() {
+    let program = need!(peers::opencode_v1());
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("bin/notes");
+    install(&program, &copy);
+    let document = doctor(dir.path(), dir.path().join("bin").to_str().unwrap(), &["--json"]).json();
+    let row = row(&document, &copy).expect("it is listed");
+    assert_eq!((&row["found"], &row["product"], &row["version_string"]), (&json!(["path"]), &json!("opencode"), &json!("1.18.34")));
 }
 
 #[test]

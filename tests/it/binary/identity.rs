@@ -137,6 +137,12 @@ fn a_users_table_adds_products_and_features() {
     write(&dir.path().join("whoseenv"), "fingerprints.toml", b"[[feature]]\nid = \"x\"\nproduct = \"y\"\ntitle = \"z\"\n");
     let broken = ask();
     assert!(broken.code == 2 && broken.stdout.contains("proves nothing"), "{}", broken.stdout);
+    // Who does not look into programs does not need it.
+    for arguments in [vec!["ps"], vec!["doctor"], vec!["doctor", "--binaries"]] {
+        let mut command = whoseenv(&arguments);
+        let code = ran(command.env("XDG_CONFIG_HOME", dir.path())).code;
+        assert_eq!(code == 2, arguments.len() == 2, "{arguments:?}: {code}");
+    }
 }
 
 #[test]

@@ -25,13 +25,20 @@ fn what_is_no_regular_file_is_refused_at_once_with_a_remedy() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
     let start = Instant::now();
     for command in COMMANDS {
-        for (path, what) in [(dir.path(), "a directory"), (&fifo, "a FIFO"), (Path::new("/dev/zero"), "a device")] {
+        for (path, what) in [
+            (dir.path(), "a directory"),
+            (&fifo, "a FIFO"),
+            (Path::new("/dev/zero"), "a device"),
+            (Path::new("/proc/self/maps"), "a file that the kernel makes"),
+        ] {
             let ran = ask(command, path);
             assert_eq!(ran.code, 2, "{}", ran.stderr);
             assert!(ran.stderr.contains(&format!("it is {what}, not a regular file")), "{}", ran.stderr);
             assert!(ran.stderr.contains("pid:N"), "{}", ran.stderr);
         }
         assert_eq!(ask(command, &dir.path().join("nothing")).code, 3);
+        assert_eq!(ask(command, Path::new("")).code, 2);
+        assert_eq!(ask(command, Path::new("/proc/self/mem")).code, 2);
     }
     assert!(start.elapsed() < Duration::from_secs(20));
 }
@@ -143,6 +150,41 @@ fn headers_and_trailers_that_lie_are_told_or_ignored() {
     }
     let doubt = run(&["binary", "scan", write(dir.path(), "liar", files.last().unwrap()).to_str().unwrap(), "-e", "x"]).stdout;
     assert!(doubt.contains("outside of the file"), "{doubt}");
+}
+
+/// A module table whose sources begin one byte apart: as much code as the file is long, not its square.
+#[test]
+fn modules_that_overlap_are_read_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, modules) = (8usize << 20, 20_000usize);
+    let mut body = vec![b'a'; code];
+    body.extend(b"/$bunfs/root/a.js");
+    let mut table = Vec::new();
+    for at in 0..modules {
+        for number in [code, 17, at, code - at] {
+            table.extend((number as u32).to_le_bytes());
+        }
+        table.extend([0u8; 32]);
+        table.extend([1, 1, 1, 0]);
+    }
+    let place = (body.len() as u32, table.len() as u32);
+    body.extend(table);
+    let said = (body.len() as u32, 2);
+    body.extend(b"--\0");
+    let bytes = body.len() as u64;
+    body.extend(bytes.to_le_bytes());
+    for number in [place.0, place.1, 0, said.0, said.1, 3] {
+        body.extend(number.to_le_bytes());
+    }
+    body.extend(b"\n---- Bun! ----\n");
+    let mut whole = bundle("--", &["x"])[..4096].to_vec();
+    whole.extend(body);
+    let file = write(dir.path(), "staggered", &whole);
+    let start = Instant::now();
+    for command in ["ops", "identify"] {
+        assert_eq!(ask(command, &file).code, 5);
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
