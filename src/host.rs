@@ -59,9 +59,21 @@ pub struct Host {
     scanned: OnceLock<Vec<Stat>>,
     table: OnceLock<Fact<HashMap<Pid, Stat>>>,
     terminal: OnceLock<Fact<Terminal>>,
+    holders: Mutex<HashMap<u32, Arc<Holders>>>,
     users: OnceLock<HashMap<u32, String>>,
     hiding: OnceLock<Option<Hiding>>,
 }
+
+/// Which sockets the processes of one account have open.
+#[derive(Default)]
+struct Holders {
+    by_inode: HashMap<u64, Pid>,
+    /// Why not all of them could be looked into.
+    hidden: Option<Unknown>,
+}
+
+/// How many processes of one account are looked into for its sockets.
+const HOLDERS: usize = 512;
 
 thread_local! {
     /// Set while a question is asked whose answers no snapshot may hold.
@@ -116,6 +128,7 @@ impl Host {
             scanned: OnceLock::new(),
             table: OnceLock::new(),
             terminal: OnceLock::new(),
+            holders: Mutex::default(),
             users: OnceLock::new(),
             hiding: OnceLock::new(),
         }
@@ -205,7 +218,7 @@ impl Host {
             Source::Recording { recorder, .. } => {
                 let fact = read();
                 if !UNRECORDED.get() {
-                    recorder.keep(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
+                    recorder.keep_masked(file, key, &fact.as_ref().map(|value| keep(recorder.mask(), value)).map_err(Clone::clone));
                 }
                 fact
             }
@@ -335,6 +348,13 @@ impl Host {
         self.table.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 
+    /// Why a process that a snapshot lists cannot be told any more, if one cannot: then that no process is this or that is not known.
+    pub fn lost_process(&self) -> Option<Unknown> {
+        let Source::Captured(captured) = &self.source else { return None };
+        let lost = |pid: Pid| self.process(pid).stat().err().filter(|unknown| !unknown.is_absence());
+        captured.pids().into_iter().find_map(lost)
+    }
+
     /// The processes from `pid` up to pid 1 (or to the first one that cannot be read), `pid` first.
     pub fn chain(&self, pid: Pid) -> Vec<Stat> {
         let mut chain = Vec::<Stat>::new();
@@ -374,6 +394,50 @@ impl Host {
             .clone();
         UNRECORDED.set(before);
         net
+    }
+
+    /// The process of this account that has the socket open. The processes of one account are looked into once, for all sockets.
+    ///
+    /// # Errors
+    /// [`Unknown::Absent`] when none of them has it.
+    pub fn holder(&self, uid: u32, inode: u64) -> Fact<Pid> {
+        self.fact("holders.json", &format!("{uid} {inode}"), || {
+            // Another account's files are open to root alone.
+            if self.machine.uid != 0 && self.machine.uid != uid {
+                return Err(Unknown::NotPermitted);
+            }
+            let holders = self.holders_of(uid)?;
+            holders.by_inode.get(&inode).copied().ok_or_else(|| holders.hidden.clone().unwrap_or(Unknown::Absent))
+        })
+    }
+
+    fn holders_of(&self, uid: u32) -> Fact<Arc<Holders>> {
+        // Not under the lock: the table is read on all cores, and one that waits for it may ask this again.
+        let table = self.table()?;
+        let mut known = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(holders) = known.get(&uid) {
+            return Ok(holders.clone());
+        }
+        let mut pids: Vec<Pid> =
+            table.values().filter(|stat| stat.euid == uid && !stat.kernel_thread && !stat.is_zombie()).map(|stat| stat.pid).collect();
+        pids.sort_unstable();
+        let mut holders = Holders::default();
+        if pids.len() > HOLDERS {
+            holders.hidden = Some(Unknown::Io(format!("more than {HOLDERS} processes of its account run")));
+        }
+        for pid in pids.into_iter().take(HOLDERS) {
+            // That a bystander's open files were read is nothing a snapshot has to tell.
+            match self.unrecorded(|| self.process(pid).fds()) {
+                Ok(fds) => fds.iter().filter_map(process::Fd::socket_inode).for_each(|inode| {
+                    holders.by_inode.entry(inode).or_insert(pid);
+                }),
+                Err(unknown) if unknown.is_absence() => {}
+                Err(unknown) => drop(holders.hidden.get_or_insert(unknown)),
+            }
+        }
+        let holders = Arc::new(holders);
+        known.insert(uid, holders.clone());
+        Ok(holders)
     }
 
     /// The login name of a uid.

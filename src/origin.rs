@@ -129,7 +129,7 @@ pub struct Birth {
     /// `client_ip client_port server_ip server_port`, from SSH_CONNECTION.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_connection: Option<String>,
-    /// The controlling tty, or the SSH_TTY it was started with: `pts/3`.
+    /// The controlling tty, or the SSH_TTY it was started with, unless that was inside a multiplexer: `pts/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
     /// The login session of logind, from the control group (`session-<id>.scope`).

@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 pub use anonymize::Anonymizer;
 pub use names::secret_name;
 
-use crate::host::snapshot::Mask;
+use crate::host::snapshot::{HIDDEN, Mask};
 use crate::host::{Entry, Environ, Masked, Raw, Value};
 
 macro_rules! rules {
@@ -201,6 +201,27 @@ impl Redactor {
         if sound_name(name) || self.show.covers(name) { Ok(()) } else { Err(self.masked(name, Rule::Raw)) }
     }
 
+    /// A path that no variable gave, such as a working directory, as it may be shown: whole, or [`HIDDEN`].
+    pub fn place<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        if self.show.all { text } else { place(text) }
+    }
+
+    /// A sentence with its words that have the shape of a secret replaced. What was asked to be shown may stand in any sentence, so
+    /// then it is left alone.
+    pub fn sentence(&self, text: &mut String) {
+        let asked = self.show.all || !self.show.names.is_empty();
+        if asked || !shapes::secret(text.as_bytes()) {
+            return;
+        }
+        let pieces = text.split_inclusive(|char: char| char.is_whitespace() || ",;()\"'".contains(char));
+        *text = pieces
+            .map(|piece| {
+                let word = piece.trim_end_matches(|char: char| char.is_whitespace() || ",;()\"'".contains(char));
+                if shapes::token(word.as_bytes()) { piece.replacen(word, HIDDEN, 1) } else { piece.to_owned() }
+            })
+            .collect();
+    }
+
     /// What is told of a value that is not shown.
     pub fn masked(&self, value: &[u8], rule: Rule) -> Masked {
         Masked { len: value.len() as u64, fingerprint: self.key.fingerprint(value), rule: rule.word().to_owned() }
@@ -265,6 +286,21 @@ impl Mask for Redactor {
     fn argv(&self, argv: &[Value]) -> Vec<Value> {
         self.arguments(argv)
     }
+
+    fn hides(&self, text: &[u8]) -> bool {
+        !self.show.all && secret_place(text)
+    }
+}
+
+/// Whether a path or an address has a secret in it. It is no variable's value and has no name to go by, so looking random alone
+/// does not make it one, except by the measure for paths.
+pub fn secret_place(text: &[u8]) -> bool {
+    shapes::secret(text) || text.starts_with(b"/") && entropy::random_value(text, false)
+}
+
+/// A path as it may be shown: whole, or [`HIDDEN`].
+pub fn place(text: &[u8]) -> &[u8] {
+    if secret_place(text) { HIDDEN.as_bytes() } else { text }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct Report<T> {
     pub findings: Vec<Finding>,
     /// What a reader should know besides; never a reason for an exit code.
     pub notes: Vec<String>,
+    /// How many findings `--ignore` left out.
+    pub ignored: usize,
     /// Something that was asked about may not be looked at from this account.
     pub not_permitted: bool,
     /// Something that was asked about could not be decided.
@@ -40,12 +42,21 @@ pub struct Report<T> {
 impl<T> Report<T> {
     /// An answer without findings.
     pub fn new(command: &'static str, data: T) -> Report<T> {
-        Report { command, data, findings: Vec::new(), notes: Vec::new(), not_permitted: false, undetermined: false, differs: false }
+        Report {
+            command,
+            data,
+            findings: Vec::new(),
+            notes: Vec::new(),
+            ignored: 0,
+            not_permitted: false,
+            undetermined: false,
+            differs: false,
+        }
     }
 
     /// The same verdict on another form of the answer.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Report<U> {
-        let Report { command, data, findings, notes, not_permitted, undetermined, differs } = self;
-        Report { command, data: change(data), findings, notes, not_permitted, undetermined, differs }
+        let Report { command, data, findings, notes, ignored, not_permitted, undetermined, differs } = self;
+        Report { command, data: change(data), findings, notes, ignored, not_permitted, undetermined, differs }
     }
 }

@@ -109,6 +109,16 @@ impl Finding {
         self
     }
 
+    /// Every sentence of it, to be changed. Lines of a fix are commands, and no sentences.
+    pub fn sentences(&mut self, mut change: impl FnMut(&mut String)) {
+        change(&mut self.subject);
+        change(&mut self.message);
+        for piece in &mut self.evidence {
+            change(&mut piece.source);
+            change(&mut piece.detail);
+        }
+    }
+
     /// Adds lines that repair it.
     #[must_use]
     pub fn fix(mut self, lines: impl IntoIterator<Item = String>) -> Finding {

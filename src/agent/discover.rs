@@ -5,6 +5,7 @@ use super::recognise::{Look, Recogniser};
 use super::relate::Seen;
 use super::{AgentProcess, Generation, KnownBy, Role};
 use crate::host::{Exe, Fact, Host, Stat, Unknown};
+use crate::redact;
 use crate::verdict::{Evidence, How};
 
 /// Every agent process, in order of pid, with the catalogue that is part of the program.
@@ -48,10 +49,13 @@ pub fn discover_with(recogniser: &Recogniser<'_>) -> Fact<Vec<AgentProcess>> {
     Ok(processes)
 }
 
-/// Gives the registration to the process it names, if that is an OpenCode.
+/// Gives the registration to the process it names, if that is an OpenCode of the account whose file it is.
 fn attach(processes: &mut [AgentProcess], registration: Registration) {
     let Some(pid) = registration.registered().map(|registered| registered.pid) else { return };
-    let named = processes.iter_mut().find(|process| process.agent == opencode::ID && process.stat.pid == pid && process.parent.is_none());
+    let named = processes.iter_mut().find(|process| {
+        let same_account = process.stat.euid == registration.roots.uid;
+        process.agent == opencode::ID && process.stat.pid == pid && process.parent.is_none() && same_account
+    });
     if let Some(process) = named {
         process.registration = Some(registration);
     }
@@ -95,7 +99,7 @@ fn evidence(
     let pid = stat.pid;
     let at = host.machine().taken_at();
     let saw = |source: String, detail: String| Evidence { source, how: How::Passive, at: at.clone(), detail };
-    let path = exe.as_ref().map_or_else(Unknown::to_string, |exe| String::from_utf8_lossy(&exe.shown()).into_owned());
+    let path = exe.as_ref().map_or_else(Unknown::to_string, |exe| String::from_utf8_lossy(redact::place(&exe.shown())).into_owned());
     match &seen.known_by {
         KnownBy::Program => {
             let version = version.unwrap_or("of no stated version");

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{AgentProcess, Role};
 use crate::host::{Host, View};
+use crate::redact;
 use crate::verdict::{Evidence, Finding, How, Outcome, registry};
 
 /// What shall change. Values are this terminal's, checked alive by whoever asks.
@@ -96,7 +97,7 @@ pub(super) fn deleted_exe(host: &Host, process: &AgentProcess, restart: Vec<Stri
         source: format!("/proc/{}/exe", process.stat.pid),
         how: How::Passive,
         at: host.machine().taken_at(),
-        detail: String::from_utf8_lossy(&exe.shown()).into_owned(),
+        detail: String::from_utf8_lossy(redact::place(&exe.shown())).into_owned(),
     };
     let message = format!("the program it runs{running} was removed or replaced on disk since it started");
     Some(Finding::new(&registry::DAEMON_DELETED_EXE, Outcome::Confirmed, process.subject(), message).evidence([evidence]).fix(restart))

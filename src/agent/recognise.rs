@@ -17,6 +17,7 @@ use crate::binary::elf::sections;
 use crate::binary::product::{self, Product};
 use crate::binary::read::{Program, ReadAt};
 use crate::host::{Exe, Fact, Host, Pid, Proc, ProgramKey, Raw, Stat, Unknown, View};
+use crate::redact;
 
 /// What a process is by its program and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,7 +259,9 @@ impl<'h> Recogniser<'h> {
                     marks.len() - 1
                 });
                 let is = |key: &Option<String>| key.as_ref().is_some_and(|key| key.as_bytes() == name);
-                let text = std::str::from_utf8(&part[at + 1..]).ok().filter(|text| !text.is_empty());
+                // What is masked as a value is no session's id either.
+                let sound = |text: &&str| !text.is_empty() && redact::secret(name, text.as_bytes(), true).is_none();
+                let text = std::str::from_utf8(&part[at + 1..]).ok().filter(sound);
                 // getenv answers with the first of several.
                 if is(&agent.session) && marks[index].session.is_none() {
                     marks[index].session = text.map(str::to_owned);

@@ -5,8 +5,9 @@
 
 use super::{AgentProcess, fix};
 use crate::env::{Class, catalog};
+use crate::host::snapshot::HIDDEN;
 use crate::host::{Environ, Host, Value};
-use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
+use crate::redact::{self, FingerprintKey, Redactor, ShowPolicy};
 
 /// Variables by which a program finds its files, whichever program it is.
 const ROOTS: [&str; 5] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"];
@@ -131,15 +132,21 @@ pub(super) fn lines(
     let pid = process.stat.pid;
     let mut lines = own.before.clone();
     let argv = host.process(pid).cmdline().unwrap_or_default();
+    let cwd = host.process(pid).cwd().ok().map(|dir| redact::place(dir.as_bytes()).to_vec());
+    let cwd = cwd.filter(|dir| dir == HIDDEN.as_bytes() || dir.starts_with(b"/") && !dir.ends_with(b" (deleted)"));
+    // One that may not be shown is read while the process still runs.
+    let hidden = cwd.as_deref() == Some(HIDDEN.as_bytes());
+    if hidden {
+        lines.push(format!("CWD_KEPT=\"$(readlink /proc/{pid}/cwd)\""));
+    }
     let words: String = (1..argv.len()).map(|at| format!(" {}", word(pid, &argv, at, &mut lines))).collect();
     lines.push(end(pid));
     let values = if values.is_empty() { String::new() } else { format!("{} ", fix::assignments(values)) };
     let start = format!("{values}{}{program}{words}{}", own.prefix, more(&argv));
-    lines.push(match host.process(pid).cwd() {
-        Ok(dir) if dir.as_bytes().starts_with(b"/") && !dir.as_bytes().ends_with(b" (deleted)") => {
-            format!("(cd {} && {start})", fix::quote(dir.as_bytes()))
-        }
-        _ => start,
+    lines.push(match cwd {
+        Some(_) if hidden => format!("(cd \"$CWD_KEPT\" && {start})"),
+        Some(dir) => format!("(cd {} && {start})", fix::quote(&dir)),
+        None => start,
     });
     lines
 }

@@ -6,6 +6,8 @@ use crate::report::{Exit, Printer};
 /// Print a shell's completion script
 ///
 /// For bash: whoseenv completions bash > ~/.local/share/bash-completion/completions/whoseenv
+///
+/// The script is printed as it is, whatever --format says.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shell

@@ -15,7 +15,8 @@ use crate::verdict::{State, registry};
 
 /// Write the man pages into a directory
 ///
-/// One page a command, and whoseenv(1) with exit codes and finding ids.
+/// One page a command, and whoseenv(1) with exit codes and finding ids. What it prints is for a person, whatever --format says;
+/// an error is JSON where that was asked for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The directory; it is made if it is not there
@@ -28,7 +29,7 @@ pub fn run(args: &Args, global: &Global) -> Exit {
         Ok(pages) => {
             let mut page = Page::new();
             page.line(0, format!("{pages} man pages in {}. Read one: man -l {}/whoseenv.1", args.dir.display(), args.dir.display()));
-            printer.page(&page)
+            if global.quiet { Exit::Ok } else { printer.page(&page) }
         }
         Err(error) => printer.problem("man", None, &Problem::new(Exit::Io, format!("{error:#}"))),
     }

@@ -7,6 +7,9 @@ use crate::diagnose;
 use crate::report::{Envelope, Exit, Problem, Rows};
 
 /// Print the JSON Schema of a command's output
+///
+/// Of the output under --json; "usage" is that of arguments that do not parse. The schema itself is printed as it is, whatever
+/// --format says.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The command, such as doctor, or binary scan
@@ -38,6 +41,10 @@ pub const OUTPUTS: &[(&str, Maker)] = &[
     ("db-audit", of::<diagnose::db::audit::Data>),
     ("snapshot", of::<diagnose::capture::Data>),
 ];
+
+/// What prints no answer as JSON, and its errors all the same: arguments that do not parse, and commands whose answer is text by
+/// nature (pages, a script, a schema).
+pub const ERRORS: [&str; 4] = ["usage", "man", "completions", "schema"];
 
 /// What a line of ndjson between the first and the last is: for every command that prints row by row, the field of `data` whose
 /// items the rows are (none: the row is `data` whole), and what a row is.
@@ -92,8 +99,17 @@ pub fn run(args: &Args, global: &Global) -> Exit {
             let text = serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n";
             printer.text(text.as_bytes())
         }
+        None if let Some(name) = ERRORS.iter().find(|name| **name == command) => {
+            let mut schema = of::<()>();
+            schema.insert("title".to_owned(), format!("whoseenv.{name}/1").into());
+            let text =
+                "The document of an error under --json, and its one line under --format ndjson. There is no other: `data` is absent.";
+            schema.insert("description".to_owned(), text.into());
+            let text = serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n";
+            printer.text(text.as_bytes())
+        }
         None => {
-            let names: Vec<_> = OUTPUTS.iter().map(|(name, _)| *name).collect();
+            let names: Vec<_> = OUTPUTS.iter().map(|(name, _)| *name).chain(ERRORS).collect();
             let problem = Problem::new(Exit::Usage, format!("no schema for {command:?}")).hint(format!("One of: {}", names.join(", ")));
             printer.problem("schema", None, &problem)
         }

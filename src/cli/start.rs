@@ -12,6 +12,8 @@ use crate::redact::{FingerprintKey, Redactor, ShowPolicy};
 use crate::report::printer::note;
 use crate::report::{Exit, Page, Printer, Problem, Report, Rows};
 
+use crate::verdict::Finding;
+
 use super::Global;
 
 /// The machine to ask, the printer, the rules for what may be shown.
@@ -86,7 +88,22 @@ impl Start {
     /// What [`Start::answer`] does before it prints.
     pub fn finish<T>(&self, report: &mut Report<T>) {
         snapshot_faults(&self.host, report);
-        report.findings.retain(|finding| !self.ignore.contains(&finding.id));
+        let (left_out, kept): (Vec<Finding>, Vec<Finding>) =
+            std::mem::take(&mut report.findings).into_iter().partition(|finding| self.ignore.contains(&finding.id));
+        report.findings = kept;
+        report.ignored = left_out.len();
+        if !left_out.is_empty() {
+            let mut ids: Vec<&str> = left_out.iter().map(|finding| finding.id.as_str()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            let plural = if left_out.len() == 1 { "finding" } else { "findings" };
+            report.notes.push(format!("{} {plural} left out by --ignore: {}", left_out.len(), ids.join(", ")));
+        }
+        // What is masked was masked where it was read; this is for a host's string that found a way round.
+        for finding in &mut report.findings {
+            finding.sentences(|text| self.redactor.sentence(text));
+        }
+        report.notes.iter_mut().for_each(|note| self.redactor.sentence(note));
     }
 
     /// Prints why there is no answer.

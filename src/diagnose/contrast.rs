@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::env::diff::{self, State};
 use crate::env::{Class, catalog};
-use crate::host::{Environ, Host, Unknown};
+use crate::host::{Entry, Environ, Host, Unknown};
 use crate::redact::Redactor;
 use crate::report::{Report, Rows};
 use crate::verdict::Liveness;
@@ -71,24 +71,43 @@ pub fn contrast(host: &Host, redactor: &Redactor, a: &Subject, b: &Subject, conn
                 report.notes.push(note.clone());
             }
         }
-        match &subject.environ {
-            Err(Unknown::NotPermitted) => {
+        match (&subject.environ, subject.known()) {
+            (Err(Unknown::NotPermitted), _) => {
                 report.not_permitted = true;
                 report
                     .notes
                     .push(format!("the environment of {} may not be read from this account; ask as its user or as root", subject.label));
             }
-            Err(reason) => {
+            (Err(reason), _) => {
                 report.undetermined = true;
                 report.notes.push(format!("the environment of {} could not be read: {reason}", subject.label));
             }
-            Ok(environ) if environ.overwritten => {
+            (Ok(environ), _) if environ.overwritten => {
                 report.undetermined = true;
                 report
                     .notes
                     .push(format!("{} wrote over its environment block: what it was started with can no longer be read", subject.label));
             }
-            Ok(_) => {}
+            (Ok(_), Err(reason)) => {
+                report.undetermined = true;
+                report.notes.push(format!("{}: {reason}", subject.label));
+            }
+            (Ok(environ), Ok(_)) => {
+                // Entries of no name, or of one that may not be shown, have nothing to be compared with.
+                let odd = |entry: &&Entry| {
+                    entry.value.is_none() || redactor.name(entry.name.as_bytes()).is_err() || entry.name.as_bytes().is_empty()
+                };
+                match environ.entries.iter().filter(odd).count() {
+                    0 => {}
+                    1 => report
+                        .notes
+                        .push(format!("1 entry of {} has no name to compare it by: it has no `=`, or an odd one", subject.label)),
+                    odd => report.notes.push(format!(
+                        "{odd} entries of {} have no name to compare them by: they have no `=`, or an odd one",
+                        subject.label
+                    )),
+                }
+            }
         }
     }
     report

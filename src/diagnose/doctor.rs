@@ -293,7 +293,7 @@ fn daemon(
                     .evidence([carrier.saw(unread.source, unread.reason)])
             }));
             findings.extend(inheritance::findings(host, &carrier, subject, environ, terminal));
-            let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier);
+            let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier, redactor);
             daemon.path = path;
             findings.extend(found);
         }

@@ -10,7 +10,7 @@ use crate::report::{Exit, Problem, Report, Rows};
 use crate::verdict::{Evidence, Liveness, State};
 
 use super::subject::{Subject, SubjectData};
-use super::values::{Shown, judge, kind_of};
+use super::values::{Shown, judge, judge_typed, kind_of};
 
 /// The answer of `owner`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -83,7 +83,8 @@ pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, c
                 .hint("A name such as DISPLAY, or a value such as localhost:10.0, :0, /run/user/1000/bus, unix:path=/run/user/1000/bus, /dev/pts/3")
         })?;
         let value = Value::Clear(query.into());
-        (None, kind, Shown::of(redactor, typical_name(kind).as_bytes(), &value), origin::examine(&carrier, kind, query.as_bytes()))
+        let typical = typical_name(kind).as_bytes();
+        (None, kind, Shown::of(redactor, typical, &value), judge_typed(&carrier, redactor, typical, kind, query.as_bytes()))
     };
     let mut report = Report::new(
         "owner",

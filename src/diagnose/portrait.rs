@@ -161,7 +161,7 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
     let environment = carrier.environ.entries.iter().map(|entry| variable(&carrier, redactor, entry)).collect();
     let chain = subject.stat.as_ref().map(|stat| there.chain(stat.pid)).unwrap_or_default();
     let data = Data {
-        process: subject.stat.as_ref().map(|stat| process(there, subject, stat)),
+        process: subject.stat.as_ref().map(|stat| process(there, redactor, subject, stat)),
         chain: chain.iter().map(|stat| link(there, redactor, stat)).collect(),
         birth: subject.birth.clone(),
         needs: if subject.known().is_ok() { needs::of(&carrier, redactor, needs::handed_on(host, subject).as_ref()) } else { Vec::new() },
@@ -185,17 +185,16 @@ pub fn portrait(host: &Host, redactor: &Redactor, subject: &Subject, connect: bo
             let evidence = carrier.saw(&subject.source, "the block holds no environment");
             report.findings.push(Finding::new(&ENVIRON_OVERWRITTEN, Outcome::Confirmed, &subject.label, message).evidence([evidence]));
         }
-        Ok(environ) if environ.entries.is_empty() => report.notes.push(match subject.stat.as_ref() {
-            Some(stat) if stat.kernel_thread => "a thread of the kernel has no environment".to_owned(),
-            Some(stat) if stat.is_zombie() => "a zombie has no environment: it has ended and waits for its parent".to_owned(),
-            _ => "the environment is empty".to_owned(),
+        Ok(environ) if environ.entries.is_empty() => report.notes.push(match subject.known() {
+            Err(why) => why.to_string(),
+            Ok(_) => "the environment is empty".to_owned(),
         }),
         Ok(_) => {}
     }
     report
 }
 
-fn process(host: &Host, subject: &Subject, stat: &Stat) -> Process {
+fn process(host: &Host, redactor: &Redactor, subject: &Subject, stat: &Stat) -> Process {
     let machine = host.machine();
     let process = host.process(stat.pid);
     Process {
@@ -211,8 +210,8 @@ fn process(host: &Host, subject: &Subject, stat: &Stat) -> Process {
         session_id: subject.agent.as_ref().and_then(|agent| agent.session_id.clone()),
         uid: stat.euid,
         user: host.user_name(stat.euid),
-        exe: process.exe().ok().map(|exe| Shown::clear(&exe.shown())),
-        cwd: process.cwd().ok().map(|cwd| Shown::clear(cwd.as_bytes())),
+        exe: process.exe().ok().map(|exe| Shown::clear(redactor.place(&exe.shown()))),
+        cwd: process.cwd().ok().map(|cwd| Shown::clear(redactor.place(cwd.as_bytes()))),
         tty: stat.tty(),
         unreadable: subject.environ.as_ref().err().map(ToString::to_string),
     }

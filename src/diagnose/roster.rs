@@ -12,7 +12,7 @@ use crate::agent::{Look, Mode, Recogniser, Role, Seen};
 use crate::host::machine::rfc3339;
 use crate::host::{Environ, Exe, Fact, Host, Pid, Proc, Stat, Unknown};
 use crate::origin::{Birth, birth};
-use crate::redact::Redactor;
+use crate::redact::{self, Redactor};
 use crate::report::{Report, Rows};
 
 use super::subject::Narrow;
@@ -180,7 +180,7 @@ fn row(host: &Host, stat: Stat, look: Look, exe: &Fact<Exe>, seen: Option<Seen>,
         product_version,
         uid: stat.euid,
         user,
-        exe: exe.as_ref().ok().map(|exe| String::from_utf8_lossy(&exe.shown()).into_owned()),
+        exe: exe.as_ref().ok().map(|exe| String::from_utf8_lossy(redact::place(&exe.shown())).into_owned()),
         session_id,
         age_ms: machine.age_ms(stat.start_ticks),
         birth: born.birth,

@@ -15,6 +15,7 @@ use crate::host::snapshot::Captured;
 use crate::host::{Exe, Fact, Host, Pid, Stat, Unknown, View};
 use crate::origin::unit::{self, Manager};
 use crate::origin::{Birth, Carrier, birth};
+use crate::redact;
 use crate::report::{Exit, Problem};
 
 pub use narrow::Narrow;
@@ -96,11 +97,22 @@ impl Subject {
         }
     }
 
-    /// Its environment, where what it was started with is known: a process that wrote over its block hides it.
+    /// Why a process has no environment at all, which is not an empty one.
+    fn without_memory(&self) -> Option<&'static str> {
+        let stat = self.stat.as_ref()?;
+        let ended = stat.is_zombie().then_some("a zombie has no environment: it has ended and waits for its parent");
+        ended.or_else(|| stat.kernel_thread.then_some("a thread of the kernel has no environment"))
+    }
+
+    /// Its environment, where what it was started with is known: a process that wrote over its block hides it, and one that has
+    /// ended has none any more.
     ///
     /// # Errors
     /// Why it is not known.
     pub fn known(&self) -> Fact<&Environ> {
+        if let (Ok(_), Some(why)) = (&self.environ, self.without_memory()) {
+            return Err(Unknown::Io(why.to_owned()));
+        }
         match &self.environ {
             Ok(environ) if environ.overwritten => Err(Unknown::Malformed("the process wrote over its environment block".to_owned())),
             other => other.as_ref().map_err(Clone::clone),
@@ -307,7 +319,8 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
             );
             for agent in several {
                 let user = host.user_name(agent.stat.euid).unwrap_or_else(|| agent.stat.euid.to_string());
-                let exe = agent.exe.as_ref().map(Exe::shown).map(|path| String::from_utf8_lossy(&path).into_owned()).unwrap_or_default();
+                let exe = agent.exe.as_ref().map(Exe::shown);
+                let exe = exe.map(|path| String::from_utf8_lossy(redact::place(&path)).into_owned()).unwrap_or_default();
                 problem = problem.hint(format!("{} ({}, {user}) {exe}", agent.stat.pid, agent.role.word()));
             }
             Err(problem)

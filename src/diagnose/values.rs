@@ -131,7 +131,7 @@ pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], value: &Va
     match value {
         Value::Clear(raw) => {
             let Err(masked) = redactor.value(name, raw.as_bytes()) else {
-                return Some(origin::examine(carrier, kind, raw.as_bytes()));
+                return Some(beside_masked(carrier, redactor, origin::examine(carrier, kind, raw.as_bytes())));
             };
             // What is read about a masked value names it: neither a snapshot nor a sentence may have that.
             let named = told_of_masked(carrier.host.unrecorded(|| origin::examine(carrier, kind, raw.as_bytes())));
@@ -143,6 +143,32 @@ pub fn judge(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], value: &Va
             let verdict = kept(carrier, name, masked, || Err(Unknown::NotCaptured));
             Some(verdict.unwrap_or_else(|reason| Named::unknown("the value is masked, and its verdict is lost", &reason)))
         }
+    }
+}
+
+/// The verdict on a value that may be shown, where another one that may not be was read beside it, such as the runtime directory
+/// of a Wayland socket: then its words may tell that one.
+fn beside_masked(carrier: &Carrier<'_>, redactor: &Redactor, named: Named) -> Named {
+    let texts = || {
+        let evidence = named.evidence.iter().flat_map(|piece| [&piece.source, &piece.detail]);
+        evidence.chain(&named.notes).chain([&named.liveness.detail])
+    };
+    let told = origin::READ_BESIDE.iter().any(|name| {
+        let value = carrier.environ.filled(name).filter(|value| value.len() > 3);
+        value.is_some_and(|value| redactor.rule(name.as_bytes(), value.as_bytes()).is_some() && texts().any(|text| text.contains(value)))
+    });
+    if told {
+        let detail = format!("(a value beside it is masked) {}", named.liveness.state.text());
+        return Named { liveness: Liveness { detail, ..named.liveness }, evidence: Vec::new(), notes: Vec::new(), ..named };
+    }
+    named
+}
+
+/// What may be told of the verdict on a typed value, which is of no variable.
+pub fn judge_typed(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], kind: Kind, value: &[u8]) -> Named {
+    match redactor.value(name, value) {
+        Ok(()) => origin::examine(carrier, kind, value),
+        Err(_) => told_of_masked(carrier.host.unrecorded(|| origin::examine(carrier, kind, value))),
     }
 }
 

@@ -65,19 +65,21 @@ impl Environ {
             return Environ { entries: Vec::new(), overwritten: block.len() > 1 };
         }
         let mut entries = Vec::with_capacity(memchr::memchr_iter(0, body).count() + 1);
-        let mut empty = 0usize;
-        for part in body.split(|&byte| byte == 0) {
-            if part.is_empty() {
-                empty += 1;
-                continue;
-            }
-            entries.push(Entry::parse(part));
+        entries.extend(body.split(|&byte| byte == 0).map(Entry::parse));
+        let empty = |entry: &Entry| entry.value.is_none() && entry.name.as_bytes().is_empty();
+        let padding = entries.iter().rev().take_while(|entry| empty(entry)).count();
+        if padding > 1 {
+            entries.truncate(entries.len() - padding);
         }
-        let named = entries.iter().filter(|entry| entry.value.is_some()).count();
-        // execve never makes an empty string between entries out of a real environment, and a
-        // title written over the block leaves a first entry without `=` and zeroes behind it.
-        let titled = entries.first().is_none_or(|entry| entry.value.is_none());
-        let overwritten = (empty > 0 && titled) || (named == 0 && !entries.is_empty());
+        // execve takes entries without `=` and empty ones too. A title written over the block leaves a first entry without `=`
+        // and zeroes behind it, or nothing else at all.
+        let zeroes = padding > 1 || entries.windows(2).any(|pair| empty(&pair[0]) && empty(&pair[1]));
+        let titled = entries.iter().find(|entry| !empty(entry)).is_none_or(|entry| entry.value.is_none());
+        let named = entries.iter().any(|entry| entry.value.is_some());
+        let overwritten = titled && zeroes || !named;
+        if overwritten {
+            entries.retain(|entry| !empty(entry));
+        }
         Environ { entries, overwritten }
     }
 
@@ -86,7 +88,12 @@ impl Environ {
         if memchr::memchr(0, bytes).is_some() {
             return Environ::parse(bytes);
         }
-        let entries = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(Entry::parse).collect();
+        // What a shell reads with `.` says `export` before the name.
+        let assignment = |line: &'_ [u8]| -> Entry {
+            let bare = line.strip_prefix(b"export ").map(<[u8]>::trim_ascii_start).filter(|bare| bare.contains(&b'='));
+            Entry::parse(bare.unwrap_or(line))
+        };
+        let entries = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(assignment).collect();
         Environ { entries, overwritten: false }
     }
 
@@ -185,6 +192,17 @@ mod tests {
         assert!(Environ::parse(b"\0\0\0\0").overwritten);
         assert!(Environ::parse(b"sshd: user [priv]").overwritten);
         assert!(!Environ::parse(b"A=1\0odd\0").overwritten);
+        assert!(Environ::parse(b"nginx: worker\0\0\0\0TERM=xterm\0").overwritten);
+    }
+
+    #[test]
+    fn entries_without_an_equals_sign_and_empty_ones_are_entries() {
+        let lone = |name: &str| (name.to_owned(), None);
+        let block = b"lonely\0\0A=1\0odd\0";
+        assert_eq!(shown(block), [lone("lonely"), lone(""), pair("A", "1"), lone("odd")]);
+        assert!(!Environ::parse(block).overwritten);
+        assert_eq!(shown(b"A=1\0\0"), [pair("A", "1"), lone("")]);
+        assert_eq!(shown(b"A=1\0\0\0\0\0\0"), [pair("A", "1")], "zeroes at the end are no entries");
     }
 
     #[test]
@@ -198,6 +216,8 @@ mod tests {
     fn a_file_may_have_lines() {
         let environ = Environ::parse_file(b"A=1\nB=2\n");
         assert_eq!((environ.text("A"), environ.text("B")), (Some("1"), Some("2")));
+        let exported = Environ::parse_file(b"export B=3\nexport C\nexported=1\n");
+        assert_eq!((exported.text("B"), exported.text("exported"), exported.entries.len()), (Some("3"), Some("1"), 3));
     }
 
     proptest::proptest! {

@@ -33,6 +33,9 @@ pub enum Unknown {
     /// It is in a namespace that cannot be looked into from here.
     #[error("it is in another namespace")]
     OtherNamespace,
+    /// It follows from a value that must not be shown, and so would tell it.
+    #[error("it follows from a value that is masked")]
+    Masked,
     /// It was read and makes no sense.
     #[error("unreadable content: {0}")]
     Malformed(String),

@@ -12,7 +12,7 @@
 //! connect.json             what a thing answered that was opened (--connect)
 //! commands.json            what tmux, systemctl or a login shell printed, where one was named
 //! stores.json, stores/…     the agents' databases, copied whole (--with-stores)
-//! users.json, pids.json, outlives.json, proc.json   login names, how pids map, what outlives an ssh connection, what /proc hides
+//! users.json, pids.json, holders.json, outlives.json, proc.json   login names, how pids map, who has a socket, what outlives an ssh connection, what /proc hides
 //! ```
 //!
 //! A file is a JSON object of facts; a fact is `{"value": …}` or `{"unknown": {"reason": …}}`. The directory is
@@ -42,7 +42,12 @@ pub trait Mask: Send + Sync {
     fn environ(&self, environ: &Environ) -> Environ;
     /// The arguments, likewise.
     fn argv(&self, argv: &[Value]) -> Vec<Value>;
+    /// Whether a path, or another text that was learned from a value, must not be kept.
+    fn hides(&self, text: &[u8]) -> bool;
 }
+
+/// What a snapshot keeps in place of a text that must not be kept.
+pub const HIDDEN: &str = "‹masked›";
 
 /// The layout's version, in the manifest.
 pub const SCHEMA: &str = "whoseenv.snapshot/1";
@@ -68,24 +73,50 @@ impl Recorder {
         &*self.mask
     }
 
-    /// Keeps the first answer: a snapshot is of one moment.
+    /// Keeps the first answer: a snapshot is of one moment. A path with a secret in it is not kept, and a text inside an answer
+    /// only as [`HIDDEN`].
     pub(super) fn keep<T: Serialize>(&self, file: &str, key: &str, fact: &Fact<T>) {
+        self.keep_as_is(file, key, fact, |kept| self.hide(kept));
+    }
+
+    /// The same for an answer that was masked already: what the person asked to be shown stays in it.
+    pub(super) fn keep_masked<T: Serialize>(&self, file: &str, key: &str, fact: &Fact<T>) {
+        self.keep_as_is(file, key, fact, |_| ());
+    }
+
+    fn keep_as_is<T: Serialize>(&self, file: &str, key: &str, fact: &Fact<T>, hide: impl FnOnce(&mut Json)) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let facts = files.entry(file.to_owned()).or_default();
-        if facts.contains_key(key) {
+        // Keys that name a path are paths; the other keys are words of this program.
+        if facts.contains_key(key) || key.starts_with('/') && self.mask.hides(key.as_bytes()) {
             return;
         }
         let kept = match fact {
             Ok(value) => serde_json::to_value(value).map(|value| json!({ "value": value })),
             Err(unknown) => serde_json::to_value(unknown).map(|unknown| json!({ "unknown": unknown })),
         };
-        let kept = kept.unwrap_or_else(|error| json!({ "unknown": { "reason": "malformed", "detail": error.to_string() } }));
+        let mut kept = kept.unwrap_or_else(|error| json!({ "unknown": { "reason": "malformed", "detail": error.to_string() } }));
+        hide(&mut kept);
         facts.insert(key.to_owned(), kept);
     }
 
     /// A file that the snapshot holds as it is, under this name; it is copied when the snapshot is written.
     pub fn attach(&self, name: &str, file: PathBuf) {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), file);
+    }
+
+    /// Out of a list such a text is taken: lists of names are sorted.
+    fn hide(&self, kept: &mut Json) {
+        let hides = |text: &str| self.mask.hides(text.as_bytes());
+        match kept {
+            Json::String(text) if hides(text) => *text = HIDDEN.to_owned(),
+            Json::Array(items) => {
+                items.retain(|item| !item.as_str().is_some_and(hides));
+                items.iter_mut().for_each(|item| self.hide(item));
+            }
+            Json::Object(object) => object.values_mut().for_each(|value| self.hide(value)),
+            _ => {}
+        }
     }
 
     /// Drops the processes of which nothing but the list of all processes spoke: those not in `wanted` whose

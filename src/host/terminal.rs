@@ -1,6 +1,8 @@
 //! `self`: the terminal that the tool was started from.
 //!
 //! It is the nearest ancestor on the controlling tty (without a tty: the parent; where that cannot be seen either, the tool itself).
+//! It and its environment are of one account: what the tool was given belongs to the account that the tool runs as, so where an
+//! ancestor of another account is all there is (`su` from root's shell, cron, a unit), the tool itself is taken.
 //! Programs that change the user (sudo, doas, pkexec, su, runuser) are passed over, with what else they started for this one
 //! job, so `sudo whoseenv` still speaks of the person's terminal. Which environment is taken:
 //!
@@ -8,7 +10,7 @@
 //! |---|---|
 //! | no change of user, or setpriv, which leaves no process behind | what the tool itself was started with: what that shell exports now, `export` since its start included, which its own block would not show |
 //! | a change of user, and the terminal's block may be read (root, or the same account) | the terminal's own block, since such a program makes ours anew |
-//! | a change of user, and it may not be read (`su - other -c`, `runuser -u other`) | what the tool was given: nothing else is known, and it is what the other account has to work with |
+//! | a change of user, and it may not be read (`su - other -c`, `runuser -u other`) | what the tool was given, as the tool itself: nothing else is known, and it is what the other account has to work with |
 //!
 //! A shell with job control inside (`sudo -i`) gives each job a process group of its own, and is a terminal of its own; a script
 //! that sudo or su started is one job with the tool, and is not.
@@ -54,6 +56,7 @@ impl Terminal {
             Some(block) if block != Err(Unknown::NotPermitted) => (false, block),
             _ => (true, own),
         };
+        let stat = if exported { of_one_account(stat, chain.first().ok_or(Unknown::Absent)?) } else { stat };
         Ok(Terminal { stat: stat.clone(), tool, environ, exported, through })
     }
 
@@ -66,9 +69,13 @@ impl Terminal {
         let comm = self.stat.comm.lossy();
         let tty = self.stat.tty().map_or_else(|| "no tty".to_owned(), |tty| format!("on {tty}"));
         let which = match &self.through {
+            Some(program) if self.stat.pid == self.tool => {
+                format!("the tool itself: no terminal of this account is above it; what it was given through {}", program.lossy())
+            }
+            None if self.stat.pid == self.tool => "the tool itself: no terminal of this account is above it; what it was given".to_owned(),
             None => "what it exports now".to_owned(),
             Some(program) if self.exported => {
-                format!("whose own environment may not be read from this account; what the tool was given through {}", program.lossy())
+                format!("whose own environment may not be read; what the tool was given through {}", program.lossy())
             }
             Some(program) => format!("as it was started; {} gave the tool another", program.lossy()),
         };
@@ -83,6 +90,11 @@ fn became(terminal: &Stat, tool: &Stat, environ: &Environ) -> Option<Raw> {
     let called = |(name, program): &(&str, &'static str)| (caller(name)? == terminal.euid).then_some(*program);
     let marks = [("SUDO_UID", "sudo"), ("PKEXEC_UID", "pkexec")];
     (terminal.euid != tool.euid).then(|| marks.iter().find_map(called)).flatten().map(Raw::from)
+}
+
+/// The ancestor, or the tool where that runs as another account: what the tool was given is then not the ancestor's.
+fn of_one_account<'s>(ancestor: &'s Stat, tool: &'s Stat) -> &'s Stat {
+    if ancestor.euid == tool.euid { ancestor } else { tool }
 }
 
 /// The process taken for the terminal, out of the tool and its ancestors, and the changer of users passed over on the way.
@@ -177,6 +189,15 @@ mod tests {
         assert_eq!(marked(b"A=1"), None, "setpriv hands the environment on as it is");
         let inside = process(9, "whoseenv", 7, 1);
         assert_eq!(became(&shell, &inside, &Environ::parse(b"SUDO_UID=7")), None);
+    }
+
+    #[test]
+    fn what_the_tool_was_given_is_not_an_ancestors_of_another_account() {
+        let tool = process(9, "whoseenv", 1003, 0);
+        let taken = |ancestor: &Stat| of_one_account(ancestor, &tool).pid;
+        assert_eq!(taken(&process(7, "bash", 0, 34816)), 9, "su from root's shell");
+        assert_eq!(taken(&process(1, "systemd", 0, 0)), 9, "a unit, or an orphan");
+        assert_eq!(taken(&process(8, "sh", 1003, 0)), 8, "cron starts a shell of the account");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::redact;
 
 use super::Birth;
 use super::container;
+use super::ssh::Connection;
 
 /// What a control group says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,12 +66,40 @@ struct Told<'a> {
     connection: Option<&'a [u8]>,
     tty: Option<&'a [u8]>,
     tmux: Option<&'a [u8]>,
+    /// It was started inside a multiplexer: the tty that sshd gave is its client's, or was an earlier one's.
+    inside: bool,
 }
+
+impl Told<'_> {
+    fn connection(&self) -> Option<String> {
+        let value = self.connection.filter(|value| Connection::parse(value).is_some())?;
+        sound("SSH_CONNECTION", value)
+    }
+
+    fn tty(&self) -> Option<String> {
+        let name = self.tty.filter(|_| !self.inside)?;
+        let name = name.strip_prefix(b"/dev/").unwrap_or(name);
+        let usual = name.len() <= 16 && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'/');
+        if usual { sound("SSH_TTY", name) } else { None }
+    }
+
+    fn tmux(&self) -> Option<String> {
+        sound("TMUX", self.tmux?)
+    }
+}
+
+/// A value that tells of birth, unless it is masked as a value: then nothing that follows from it is told either.
+fn sound(name: &str, value: &[u8]) -> Option<String> {
+    let shown = !value.is_empty() && redact::secret(name.as_bytes(), value, false).is_none();
+    shown.then(|| String::from_utf8_lossy(value).into_owned())
+}
+
+/// What every process below a tmux, screen or zellij is given.
+const MULTIPLEXERS: [&str; 3] = ["TMUX", "STY", "ZELLIJ"];
 
 /// Where a process was born. `environ` is none where it may not be read.
 pub fn birth(_host: &Host, process: &Proc<'_>, stat: &Stat, environ: Option<&Environ>) -> Birth {
-    let bytes = |name| environ.and_then(|environ| environ.bytes(name));
-    let told = Told { connection: bytes("SSH_CONNECTION"), tty: bytes("SSH_TTY"), tmux: bytes("TMUX") };
+    let told = environ.map(told_by).unwrap_or_default();
     match process.cgroup() {
         Ok(text) => assemble(told, Group::parse(text.as_bytes()), stat),
         Err(_) => assemble(told, Group::default(), stat),
@@ -79,14 +108,15 @@ pub fn birth(_host: &Host, process: &Proc<'_>, stat: &Stat, environ: Option<&Env
 
 /// What an environment alone tells, where it is no process's.
 pub fn of_environ(environ: &Environ) -> Birth {
-    let filled = |name: &str| environ.filled(name).map(str::to_owned);
-    let tty = filled("SSH_TTY").map(|tty| tty.strip_prefix("/dev/").map(str::to_owned).unwrap_or(tty));
-    Birth {
-        ssh_connection: filled("SSH_CONNECTION"),
-        tty,
-        tmux: filled("TMUX").filter(|value| redact::secret(b"TMUX", value.as_bytes(), false).is_none()),
-        ..Birth::default()
-    }
+    let told = told_by(environ);
+    Birth { ssh_connection: told.connection(), tty: told.tty(), tmux: told.tmux(), ..Birth::default() }
+}
+
+fn told_by(environ: &Environ) -> Told<'_> {
+    let bytes = |name| environ.bytes(name);
+    // A snapshot that masked one of them still says that it is set.
+    let inside = MULTIPLEXERS.iter().any(|name| environ.get(name).is_some_and(|value| value.clear() != Some(b"")));
+    Told { connection: bytes("SSH_CONNECTION"), tty: bytes("SSH_TTY"), tmux: bytes("TMUX"), inside }
 }
 
 /// The same from the raw block and the raw control groups, in one pass over each.
@@ -102,18 +132,22 @@ fn told(block: &[u8]) -> Told<'_> {
         let part = &block[start..end];
         start = end + 1;
         match part.first() {
-            Some(b'S') if part.starts_with(b"SSH_") => {
+            Some(b'S') => {
                 if let Some(value) = part.strip_prefix(b"SSH_CONNECTION=") {
                     told.connection.get_or_insert(value);
                 } else if let Some(value) = part.strip_prefix(b"SSH_TTY=") {
                     told.tty.get_or_insert(value);
+                } else if part.starts_with(b"STY=") {
+                    told.inside |= part.len() > 4;
                 }
             }
             Some(b'T') => {
                 if let Some(value) = part.strip_prefix(b"TMUX=") {
+                    told.inside |= !value.is_empty();
                     told.tmux.get_or_insert(value);
                 }
             }
+            Some(b'Z') => told.inside |= part.starts_with(b"ZELLIJ=") && part.len() > 7,
             _ => {}
         }
     }
@@ -121,14 +155,11 @@ fn told(block: &[u8]) -> Told<'_> {
 }
 
 fn assemble(told: Told<'_>, group: Group<'_>, stat: &Stat) -> Birth {
-    let text = |value: Option<&[u8]>| value.filter(|value| !value.is_empty()).map(|value| String::from_utf8_lossy(value).into_owned());
-    let ssh_tty = told.tty.map(|tty| tty.strip_prefix(b"/dev/").unwrap_or(tty));
     Birth {
-        ssh_connection: text(told.connection),
-        tty: stat.tty().or_else(|| text(ssh_tty)),
+        ssh_connection: told.connection(),
+        tty: stat.tty().or_else(|| told.tty()),
         login_session: group.login_session.map(str::to_owned),
-        // Unlike the other two, a path may hold anything.
-        tmux: text(told.tmux.filter(|value| redact::secret(b"TMUX", value, false).is_none())),
+        tmux: told.tmux(),
         unit: group.unit.map(str::to_owned),
         container: group.container.map(|(runtime, name)| container::shown(runtime, name)),
     }
@@ -153,7 +184,7 @@ mod tests {
         let cgroup = b"0::/user.slice/user-1000.slice/session-3.scope\n";
         let fast = from_raw(block, cgroup, &stat());
         assert_eq!(fast.ssh_connection.as_deref(), Some("127.0.0.2 5 127.0.0.1 22"));
-        assert_eq!(fast.tty.as_deref(), Some("pts/3"));
+        assert_eq!(fast.tty, None, "a pane has another tty than the login");
         assert_eq!(fast.tmux.as_deref(), Some("/tmp/tmux-1000/default,9,0"));
         assert_eq!((fast.login_session.as_deref(), fast.unit), (Some("3"), None));
         let tree = tempfile::tempdir().unwrap();
@@ -162,6 +193,27 @@ mod tests {
         let host = Host::at_root(tree.path());
         let slow = birth(&host, &host.process(42), &stat(), Some(&Environ::parse(block)));
         assert_eq!(slow, from_raw(block, cgroup, &stat()));
+    }
+
+    #[test]
+    fn the_login_s_tty_unless_it_was_inside_a_multiplexer_and_nothing_that_is_masked() {
+        let tty = |block: &str| {
+            let fast = from_raw(block.replace(' ', "\0").as_bytes(), b"", &stat()).tty;
+            assert_eq!(fast, of_environ(&Environ::parse(block.replace(' ', "\0").as_bytes())).tty, "{block}");
+            fast
+        };
+        assert_eq!(tty("SSH_TTY=/dev/pts/37").as_deref(), Some("pts/37"));
+        assert_eq!(tty("SSH_TTY=/dev/pts/37 TMUX= STY= ZELLIJ=").as_deref(), Some("pts/37"));
+        for inside in
+            ["TMUX=/tmp/tmux-1003/default,9,0", "STY=77.pts-0.host", "ZELLIJ=0", "TMUX=/tmp/ghp_0123456789abcdefghijABCDEFGHIJ012345,9,0"]
+        {
+            assert_eq!(tty(&format!("SSH_TTY=/dev/pts/37 {inside}")), None, "{inside}");
+        }
+        assert_eq!(tty("SSH_TTY=/dev/pts/sk-ant-api03-0123456789abcdef"), None);
+        let connection = |value: &str| of_environ(&Environ::parse(format!("SSH_CONNECTION={value}").as_bytes())).ssh_connection;
+        assert_eq!(connection("2001:db8::2 50001 2001:db8::1 22").as_deref(), Some("2001:db8::2 50001 2001:db8::1 22"));
+        assert_eq!(connection("fe80::1%ghp_0123456789abcdefghijABCDEFGHIJ012345 50001 fe80::2 22"), None);
+        assert_eq!(connection("Zk3vQ9xW1pL7rT5yB2nM8qHH 50001 127.0.0.1 22"), None);
     }
 
     #[test]

@@ -47,6 +47,9 @@ const PORT: u16 = 6000;
 const SERVERS: &[&str] = &[
     "X",
     "sshd",
+    "nxagent",
+    "x2goagent",
+    "xpra",
     "gnome-shell",
     "mutter",
     "kwin_wayland",
@@ -197,7 +200,9 @@ fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
     let user = carrier.host.user_name(row.uid).map_or_else(|| format!("uid {}", row.uid), |name| format!("{name} (uid {})", row.uid));
     let foreign = is_foreign(carrier, row.uid);
     let owned_by = found.owner.as_ref().and_then(|owner| Connection::parse(owner.connection.as_ref()?.as_bytes()));
+    let stranger = found.owner.as_ref().filter(|owner| by_sshd == Some(false) && !SERVERS.iter().any(|name| owner.comm.starts_with(name)));
     let mut named = match Connection::of_birth(carrier) {
+        birth if let Some(owner) = stranger => no_server(carrier, display, birth.as_ref(), &owner.comm),
         _ if !forwarded => Named::new(State::Alive, format!("an X server listens for display {number}")),
         None => Named::new(
             State::Alive,
@@ -220,6 +225,24 @@ fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
     match carrier.process.map(|process| process.euid) {
         Some(own) if own != row.uid => named.note(format!("The listener belongs to {user}; this process is of uid {own}.")),
         _ => named,
+    }
+}
+
+/// Something listens that is neither sshd nor an X server by name: it may be a proxy that somebody set up by hand. Where the display
+/// has the form of a forward, it is not that forward, and whether it leads to a screen nobody knows.
+fn no_server(carrier: &Carrier<'_>, display: &Display, birth: Option<&Connection>, comm: &str) -> Named {
+    let number = display.number;
+    if !display.is_forwarded() {
+        return Named::new(State::Alive, format!("{comm} listens for display {number}"));
+    }
+    let what = format!("{comm} listens as display {number}, which is neither sshd nor an X server");
+    match birth.map(|birth| ssh::standing(carrier, birth)) {
+        Some((Standing::Ended, seen)) => {
+            let mut named = Named::new(State::Reused, what).with([seen]);
+            named.same_connection = Some(false);
+            named
+        }
+        _ => Named::new(State::Unknown, format!("{what} by its name")),
     }
 }
 

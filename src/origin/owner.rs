@@ -1,8 +1,8 @@
 //! The process behind a socket: who holds the inode that a socket table names.
 //!
 //! Candidates come first: processes that a path names by pid, then those whose name fits and who run as
-//! the socket's owner. All open files of all processes are never read: that is slow, and most of it is
-//! not permitted anyway. sshd and ssh-agent are not dumpable, so to an ordinary account they are closed
+//! the socket's owner, then whatever else its owner runs. All open files of all processes are never read: that is slow, and most of
+//! it is not permitted anyway. sshd and ssh-agent are not dumpable, so to an ordinary account they are closed
 //! even when they are its own; then the owner is unknown, which says nothing about the socket.
 
 use crate::host::{Fact, Host, Pid, Stat, Unknown, View};
@@ -84,6 +84,16 @@ pub fn of_listener(host: &Host, inode: u64, uid: Option<u32>, hint: &Hint<'_>) -
     if let Some(found) = hint.argument.and_then(|path| by_argument(host, &closed, path)) {
         return found;
     }
+    if let Some(uid) = uid {
+        match host.holder(uid, inode).and_then(|pid| process(host, pid)) {
+            Ok(stat) => {
+                let evidence = (format!("/proc/{}/fd", stat.pid), format!("socket:[{inode}], held by {}", named(host, &stat)));
+                return Found { owner: Some(describe(host, &stat)), evidence: Some(evidence), hidden: None };
+            }
+            Err(unknown) if unknown.is_absence() => {}
+            Err(unknown) => drop(hidden.get_or_insert(unknown)),
+        }
+    }
     Found { hidden, ..Found::default() }
 }
 
@@ -160,6 +170,10 @@ fn told_to_children(host: &Host, sshd: Pid) -> Option<Connection> {
 /// An ordinary account may read its own shells, and not the sshd above them.
 pub fn given_by_sshd(host: &Host, name: &str, same: impl Fn(&[u8]) -> bool) -> Vec<(Connection, Stat)> {
     let Ok(table) = host.table() else { return Vec::new() };
+    // Whom one that was lost would have named, nobody knows.
+    if host.lost_process().is_some() {
+        return Vec::new();
+    }
     let mut children: Vec<&Stat> =
         table.values().filter(|stat| !is_sshd(stat) && table.get(&stat.ppid).is_some_and(is_sshd) && !stat.is_zombie()).collect();
     children.sort_by_key(|stat| stat.pid);

@@ -96,8 +96,9 @@ fn look_up(carrier: &Carrier<'_>, wanted: impl Fn(&Tcp) -> bool, ends: &str) -> 
     }
     let seen = carrier.saw(source, format!("no row {ends}: the connection has ended"));
     match outlives(carrier) {
-        Some(program) => (Standing::ByDesign(program), None, seen),
-        None => (Standing::Ended, None, seen),
+        Ok(Some(program)) => (Standing::ByDesign(program), None, seen),
+        Ok(None) => (Standing::Ended, None, seen),
+        Err(unknown) => (Standing::Unknown(unknown), None, seen),
     }
 }
 
@@ -106,7 +107,7 @@ fn views(carrier: &Carrier<'_>) -> impl Iterator<Item = View> + use<> {
     std::iter::once(carrier.view).chain(carrier.view.net.is_some().then_some(View::OURS))
 }
 
-fn outlives(carrier: &Carrier<'_>) -> Option<&'static str> {
+fn outlives(carrier: &Carrier<'_>) -> Fact<Option<&'static str>> {
     // A snapshot masks the variable below, so what it told is a fact of its own.
     let find = || {
         // mosh-server sets this for its shells, also for those that have left its process tree since.
@@ -118,8 +119,11 @@ fn outlives(carrier: &Carrier<'_>) -> Option<&'static str> {
         known.map(|(_, name)| (*name).to_owned()).ok_or(Unknown::Absent)
     };
     let key = carrier.process.map_or_else(|| "none".to_owned(), |process| process.pid.to_string());
-    let found = carrier.host.fact("outlives.json", &key, find).ok()?;
-    WITHOUT_TCP.iter().map(|(_, name)| *name).find(|name| *name == found)
+    match carrier.host.fact("outlives.json", &key, find) {
+        Ok(found) => Ok(WITHOUT_TCP.iter().map(|(_, name)| *name).find(|name| *name == found)),
+        Err(unknown) if unknown.is_absence() => Ok(None),
+        Err(unknown) => Err(unknown),
+    }
 }
 
 /// `SSH_CONNECTION`.

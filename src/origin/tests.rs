@@ -182,6 +182,9 @@ impl Mask for KeepAll {
     fn argv(&self, argv: &[Value]) -> Vec<Value> {
         argv.to_vec()
     }
+    fn hides(&self, _: &[u8]) -> bool {
+        false
+    }
 }
 
 #[test]

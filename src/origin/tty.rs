@@ -106,6 +106,9 @@ fn same(detail: &str) -> Named {
 
 fn on_terminal(carrier: &Carrier<'_>, name: &str) -> Result<Vec<Stat>, Unknown> {
     let table = carrier.host.table()?;
+    if let Some(lost) = carrier.host.lost_process() {
+        return Err(lost);
+    }
     let mut on_it: Vec<Stat> = table.values().filter(|stat| stat.tty_nr != 0 && stat.tty().as_deref() == Some(name)).cloned().collect();
     on_it.sort_by_key(|stat| (stat.start_ticks, stat.pid));
     Ok(on_it)

@@ -49,6 +49,11 @@ pub(super) fn secret(value: &[u8]) -> bool {
     pem(value) || userinfo(value) || scheme(value) || parameter(value) || jwt(value) || prefixed(value)
 }
 
+/// Whether some part of a word is a token by its prefix or its form: what no sentence of this program has a reason to say.
+pub(super) fn token(word: &[u8]) -> bool {
+    jwt(word) || prefixed(word) || userinfo(word)
+}
+
 fn pem(value: &[u8]) -> bool {
     memchr::memmem::find(value, b"-----BEGIN ").is_some()
 }

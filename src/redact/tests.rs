@@ -21,6 +21,20 @@ fn argv(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn a_sentence_without_its_tokens() {
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let mut text = format!("PATH names /opt/{token}, /usr/bin; http://u:pw@h/x");
+    let redactor = |show: ShowPolicy| crate::env::redactor(FingerprintKey::from_text(b""), show);
+    redactor(ShowPolicy::default()).sentence(&mut text);
+    assert_eq!(text, "PATH names ‹masked›, /usr/bin; ‹masked›");
+    let mut asked = format!("PATH names /opt/{token}");
+    redactor(ShowPolicy { names: vec!["PATH".to_owned()], all: false }).sentence(&mut asked);
+    assert!(asked.ends_with(token));
+    assert_eq!(place(format!("/srv/{token}").as_bytes()), "‹masked›".as_bytes());
+    assert_eq!(place(b"/home/u/work (deleted)"), b"/home/u/work (deleted)");
+}
+
+#[test]
 fn the_allow_list_is_shown_and_the_rest_is_not() {
     let shown = [
         ("DISPLAY", "localhost:10.0"),

@@ -63,7 +63,7 @@ impl Printer {
         let colour = match colour {
             Colour::Always => true,
             Colour::Never => false,
-            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && supports_colour(),
+            Colour::Auto => terminal && supports_colour(),
         };
         let screen = Screen { width: width.map(|columns| columns.max(20)), colour };
         Printer { format, quiet, fail_on, screen, rewrite: None }
@@ -277,7 +277,14 @@ pub fn note(text: &str) {
     let _ = io::stderr().write_all(format!("whoseenv: {}\n", clean(text)).as_bytes());
 }
 
+/// By `NO_COLOR`, which counts as unset where it is empty (no-color.org), and by the kind of terminal.
 fn supports_colour() -> bool {
     use owo_colors::{OwoColorize, Stream};
+    match std::env::var_os("NO_COLOR") {
+        Some(value) if !value.is_empty() => return false,
+        // The library takes an empty one for a set one.
+        Some(_) => return std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb"),
+        None => {}
+    }
     "x".if_supports_color(Stream::Stdout, |text| text.red()).to_string() != "x"
 }

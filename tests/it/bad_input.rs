@@ -102,6 +102,25 @@ fn every_entry_of_a_block_is_shown_in_order_whatever_it_is() {
     assert!(human.code == 0 && human.stdout.contains("LC_ALL=one\\ntwo"), "{}", human.stdout);
 }
 
+/// Entries that are no assignments are no title written over the block, and an empty one is an entry too.
+#[test]
+fn lone_and_empty_entries_come_first_and_the_block_is_what_it_is() {
+    let puppet = Puppet::new(&[b"puppet"], &[b"lonely", b"", b"LANG=1", b"odd"]);
+    let shown = run(&["show", &puppet.pid(), "--json"]);
+    let document = envelope(&shown);
+    let rows = document["data"]["environment"].as_array().unwrap();
+    assert_eq!((shown.code, &document["findings"]), (0, &json!([])), "{document:#}");
+    let lengths: Vec<&Value> = rows.iter().map(|row| &row["raw"]["masked"]["len"]).collect();
+    assert_eq!(lengths, [&json!(6), &json!(0), &Value::Null, &json!(3)], "{rows:#?}");
+    assert_eq!((&rows[2]["name"], &rows[2]["value"]), (&json!("LANG"), &json!("1")));
+    let dir = tempfile::tempdir().unwrap();
+    let file = format!("file:{}", write(dir.path(), "lines", b"export LANG=1\nNOEQ\n").display());
+    let diff = envelope(&run(&["diff", &file, &puppet.pid(), "--same", "--json"]));
+    assert_eq!(diff["data"]["variables"][0]["state"], "same", "{diff:#}");
+    let notes = text(&diff["notes"]);
+    assert!(notes.contains("1 entry of") && notes.contains("3 entries of"), "{notes}");
+}
+
 fn ran_at(width: usize, arguments: &[&str]) -> Ran {
     ran(whoseenv(arguments).env("WHOSEENV_WIDTH", width.to_string()))
 }

@@ -5,9 +5,11 @@ use std::process::Command;
 
 use crate::puppet::Puppet;
 use crate::run::{Sleeper, ran, run, whoseenv};
+use crate::world::World;
+use crate::world::daemons::{Opencode, Start};
 
 /// Made up for this test; each stands in one place.
-const ENVIRON: [(&str, &str); 9] = [
+const ENVIRON: [(&str, &str); 16] = [
     ("API_TOKEN", "canary-aaaa-plain-words"),
     ("PGPASSWORD", "canary-bbbb"),
     ("INNOCENT", "canary-cccc-under-an-innocent-name"),
@@ -17,6 +19,14 @@ const ENVIRON: [(&str, &str); 9] = [
     ("LANG", "ghp_canarygggg0123456789canarygggg0123"),
     ("TERM", "Zk3vQ9xW1pL7rT5yB2nM8canaryHH"),
     ("OPENCODE_SERVER_PASSWORD", "canary-iiii"),
+    // Shown by name, and secret by shape: what follows from them must not tell them either.
+    ("PATH", "/usr/bin:/opt/ghp_canary0123456789canary0123456789zz:/bin"),
+    ("SSH_TTY", "/dev/pts/sk-ant-api03-canary0123456789canary"),
+    ("SSH_CONNECTION", "Zk3vQ9xW1pL7rT5yB2nM8canary 50001 127.0.0.1 22"),
+    ("TMUX", "/tmp/ghp_canary0123456789canary0123456789yy/default,1,0"),
+    ("XDG_RUNTIME_DIR", "/run/ghp_canary0123456789canary0123456789xx"),
+    ("WAYLAND_DISPLAY", "wayland-0"),
+    ("ZEROCLAW_SESSION_ID", "ghp_canary0123456789canary0123456789ww"),
 ];
 
 /// Entries that are no assignments of a name that anybody chose.
@@ -56,11 +66,14 @@ fn leak(text: &str) -> Option<String> {
     Some(lower[start..].chars().take(200).collect())
 }
 
-fn leak_in_files(dir: &Path) -> Option<String> {
+/// In a snapshot of one process; other processes in it may be of another run of the tests, with canaries that may be shown.
+fn leak_in_files(dir: &Path, pid: &str) -> Option<String> {
     std::fs::read_dir(dir).unwrap().find_map(|entry| {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            leak_in_files(&path)
+            leak_in_files(&path, pid)
+        } else if dir.ends_with("processes") && path.file_stem().is_some_and(|stem| stem != pid) {
+            None
         } else {
             leak(&std::fs::read_to_string(&path).unwrap()).map(|leak| format!("{path:?}: {leak}"))
         }
@@ -81,8 +94,7 @@ impl Scene {
         for dir in [&state, &config, &units] {
             std::fs::create_dir_all(dir).unwrap();
         }
-        let registration =
-            r#"{"id":"i","url":"http://u:canary-rrrr@127.0.0.1:1/","pid":4194301,"password":"canary-ssss","version":"2.0.24"}"#;
+        let registration = r#"{"id":"i","url":"http://u:canary-rrrr@127.0.0.1:1/canary-xxxx?token=canary-yyyy&q=ghp_canary0123456789canary","pid":4194301,"password":"canary-ssss","version":"2.0.24"}"#;
         std::fs::write(state.join("service.json"), registration).unwrap();
         // Half written, in the middle of the password.
         std::fs::write(state.join("service-next.json"), &registration[..registration.len() - 24]).unwrap();
@@ -94,7 +106,7 @@ impl Scene {
         .unwrap();
         let assigned: Vec<Vec<u8>> = ENVIRON.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
         let home_entry = format!("HOME={}", home.path().display());
-        let mut block: Vec<&[u8]> = vec![home_entry.as_bytes(), b"DISPLAY=:76", b"PATH=/usr/bin:/bin"];
+        let mut block: Vec<&[u8]> = vec![home_entry.as_bytes(), b"DISPLAY=:76"];
         block.extend(assigned.iter().map(Vec::as_slice));
         block.extend(ODD);
         Scene { puppet: Puppet::new(&ARGV, &block), home }
@@ -116,7 +128,10 @@ fn canaries_appear_in_no_output_of_any_face() {
     let snapshot = work.path().join("snapshot").to_str().unwrap().to_owned();
     let taken = ran(&mut scene.command(&["snapshot", &snapshot, "--pid", &pid, "-v"]));
     assert_eq!((taken.code, leak(&taken.stdout), leak(&taken.stderr)), (0, None, None));
-    assert_eq!(leak_in_files(Path::new(&snapshot)), None);
+    assert_eq!(leak_in_files(Path::new(&snapshot), &pid), None);
+    let pseudonyms = work.path().join("pseudonyms").to_str().unwrap().to_owned();
+    assert_eq!(ran(&mut scene.command(&["snapshot", &pseudonyms, "--pid", &pid, "--anonymize"])).code, 0);
+    assert_eq!(leak_in_files(Path::new(&pseudonyms), &pid), None);
     let file = work.path().join("environment");
     std::fs::write(&file, std::fs::read(format!("/proc/{pid}/environ")).unwrap()).unwrap();
     let file = format!("file:{}", file.display());
@@ -149,6 +164,56 @@ fn canaries_appear_in_no_output_of_any_face() {
                 }
             }
         }
+    }
+}
+
+/// A real daemon that was started in a directory, with a PATH and with variables of birth that have secrets in them.
+#[test]
+fn what_a_daemon_s_masked_values_lead_to_is_masked_too() {
+    let world = need!(World::new());
+    let mut a = need!(world.user_from(2));
+    let mut b = need!(world.user_from(3));
+    let work = world.user.private_dir(&world.dir().join("ghp_canary0123456789canary0123456789vv"));
+    a.stdout(&format!("cd {}", work.display()));
+    for name in ["PATH", "SSH_TTY", "SSH_CONNECTION"] {
+        let (_, value) = ENVIRON.iter().find(|(known, _)| *known == name).unwrap();
+        a.stdout(&format!("export {name}='{value}'"));
+    }
+    let daemon = need!(Opencode::v1(Start::In(&mut a), "serve"));
+    let pid = daemon.pid().to_string();
+    a.disconnect();
+    let snapshot = world.dir().join("exchange-snapshot");
+    let snapshot = world.user.private_dir(&snapshot).join("s").to_str().unwrap().to_owned();
+    let program = b.whoseenv.clone().unwrap();
+    let taken = b.program(&program, &["snapshot", &snapshot, "--pid", &pid]);
+    assert_eq!((taken.code, leak(&taken.stdout)), (0, None));
+    assert_eq!(leak_in_files(Path::new(&snapshot), &pid), None);
+    for from in [&[][..], &["--from", &snapshot]] {
+        for command in
+            [&["doctor", "--pid", &pid][..], &["show", &pid], &["diff", &pid], &["ps", "--pid", &pid], &["owner", "SSH_TTY", &pid]]
+        {
+            for face in [&["-v"][..], &["--json"], &["--format", "ndjson"]] {
+                let answer = b.program(&program, &[from, command, face].concat());
+                assert!([0, 1, 5].contains(&answer.code), "{command:?}: {answer:?}");
+                let joined: String = answer.stdout.split_whitespace().collect();
+                for text in [&answer.stdout, &answer.stderr, &joined] {
+                    assert_eq!(leak(text), None, "{from:?} {command:?} {face:?}");
+                }
+            }
+        }
+        let (doctor, _) = b.program(&program, &[from, &["doctor", "--pid", &pid, "--json"]].concat()).json();
+        // What its PATH leads to is not told: neither a directory that is missing nor a program that is.
+        assert!(doctor["data"]["daemons"][0].get("path").is_none(), "{doctor:#}");
+        let paths: Vec<&str> = doctor["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|finding| finding["id"].as_str().unwrap().starts_with("path."))
+            .map(|finding| finding["outcome"].as_str().unwrap())
+            .collect();
+        assert_eq!(paths, ["undetermined"], "{doctor:#}");
+        let (show, _) = b.program(&program, &[from, &["show", &pid, "--json"]].concat()).json();
+        assert_eq!(show["data"]["process"]["cwd"]["value"], "‹masked›");
     }
 }
 

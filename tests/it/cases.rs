@@ -16,7 +16,7 @@ use crate::world::parts::{Agent, Bus, Tmux};
 use crate::world::sshd::{Login, Session, Terminal, X11, quoted};
 use crate::world::stub_model::StubModel;
 use crate::world::wayland::Wayland;
-use crate::world::{Needed, World, peers};
+use crate::world::{Needed, World, need, peers};
 
 /// `owner NAME TARGET`'s data.
 fn owner(asker: &mut Session, query: &str, target: &str) -> Value {
@@ -466,4 +466,78 @@ fn a_decoy_is_no_agent_and_a_renamed_program_is_one() {
     assert_eq!((&row["agent"], &row["role"]), (&Value::Null, &json!("other")));
     decoy.stop();
     renamed.stop();
+}
+
+/// A program that was started in a pane carries the tty of the login that started the server: it was never on that one.
+#[test]
+fn what_was_started_in_a_pane_was_not_born_on_the_login_s_tty() {
+    let world = need!(World::new());
+    let mut a = need!(world.login(Login::from(2, &world.user).terminal(Terminal::Window { columns: 100, rows: 30 })));
+    let tmux = need!(Tmux::start_in(&mut a, "work"));
+    let pid = world.user.home.join("started.pid");
+    let line = format!("setsid sh -c 'echo $$ >{0}_; mv {0}_ {0}; exec sleep 600' &", pid.display());
+    tmux.ask(&["send-keys", "-t", "main", "-l", &line]);
+    tmux.ask(&["send-keys", "-t", "main", "Enter"]);
+    wait_until("the program in the pane", || pid.exists());
+    let pid = std::fs::read_to_string(&pid).unwrap().trim().to_owned();
+    let tty = a.var("SSH_TTY").expect("a login with a terminal").to_owned();
+    wait_until("setsid", || look::Process::read(pid.parse().unwrap()).is_some_and(|process| process.comm == "sleep"));
+    let (show, _) = a.whoseenv(&["show", &pid, "--json"]);
+    assert_eq!(variable(&show, "SSH_TTY")["value"], tty);
+    assert!(show["data"]["birth"].get("tty").is_none(), "{:#}", show["data"]["birth"]);
+    assert!(show["data"]["birth"]["tmux"].as_str().unwrap().starts_with(tmux.socket.to_str().unwrap()));
+    let (ps, _) = a.whoseenv(&["ps", "--all", "--pid", &pid, "--json"]);
+    assert_eq!(ps["data"]["processes"][0]["birth"], show["data"]["birth"]);
+    Other::new(pid.parse().unwrap()).unwrap().stop();
+}
+
+/// Whatever its owner runs is looked through for a socket that no sshd and no X server has, and by path as by name.
+#[test]
+fn who_listens_is_found_among_what_the_socket_s_owner_runs() {
+    let world = need!(World::new());
+    let perl = need!(need::tool("perl", "perl-base"));
+    let mut a = need!(world.user_from(2));
+    let number = (48..200).find(|number| look::listeners(6000 + number).is_empty()).unwrap();
+    let script =
+        format!("$s = IO::Socket::INET->new(LocalAddr => \"127.0.0.1\", LocalPort => {}, Listen => 1) or die; sleep 600", 6000 + number);
+    let listener = a.spawn(&format!("{} -MIO::Socket::INET -e {}", perl.display(), quoted(&script)));
+    wait_until("the listener", || !look::listeners(6000 + number).is_empty());
+    let tmux = need!(Tmux::start_in(&mut a, "inner"));
+    let comm = look::Process::read(listener.pid).unwrap().comm;
+    let display = format!("localhost:{number}.0");
+    let socket = tmux.socket.to_str().unwrap().to_owned();
+    let inherited = a.display().to_owned();
+    a.stdout(&format!("export DISPLAY={display}"));
+    let sleeper = a.spawn("setsid sleep 600");
+    let pid = sleeper.pid.to_string();
+    for root in [false, true] {
+        let mut ask = |arguments: &[&str]| match root {
+            true => Needed::Ok(world.ask_as_root(&mut a, arguments)?),
+            false => Ok(a.whoseenv(arguments)),
+        };
+        let (owner, _) = need!(ask(&["owner", "DISPLAY", &pid, "--json"]));
+        // Nobody can say whether it speaks X. That it is no sshd is known, and so is its name.
+        let data = &owner["data"];
+        assert_eq!((&data["owner"]["pid"], &data["owner"]["comm"]), (&json!(listener.pid), &json!(comm)), "root {root}: {owner:#}");
+        assert_eq!(data["liveness"]["state"], "unknown", "{owner:#}");
+        assert!(!owner.to_string().contains("may not be read from this account"), "{owner:#}");
+        let (owner, _) = need!(ask(&["owner", &socket, "--json"]));
+        assert_eq!(
+            (&owner["data"]["liveness"]["state"], &owner["data"]["owner"]["pid"]),
+            (&json!("alive"), &json!(tmux.pid())),
+            "root {root}: {owner:#}"
+        );
+    }
+    // Born in a login that has ended, it is not that login's forward.
+    a.disconnect();
+    let mut b = need!(world.user_from(3));
+    let (owner, _) = b.whoseenv(&["owner", "DISPLAY", &pid, "--json"]);
+    assert_eq!(
+        (&owner["data"]["liveness"]["state"], &owner["data"]["owner"]["pid"]),
+        (&json!("reused"), &json!(listener.pid)),
+        "{owner:#}"
+    );
+    assert_ne!(inherited, display);
+    sleeper.stop();
+    listener.stop();
 }

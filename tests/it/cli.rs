@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::run::{Sleeper, ran, run, whoseenv, write};
+use crate::run::{PROGRAM, Sleeper, ran, run, whoseenv, write};
+use crate::world::need::tool;
 
 /// Every top-level key of the envelope.
 const ENVELOPE: [&str; 8] = ["schema", "tool", "host", "privilege", "status", "findings", "notes", "data"];
@@ -278,6 +279,19 @@ fn errors_name_the_thing_and_the_remedy_and_are_envelopes_too() {
     assert_eq!(json.code, 3);
     let document = json.json();
     assert_eq!((&document["status"], &document["error"]["message"]), (&json!("not_found"), &json!("there is no process 4194304")));
+    let schema_of = |name: &str| -> Value { serde_json::from_str(&run(&["schema", name]).stdout).unwrap() };
+    for arguments in [&["frobnicate", "--format", "ndjson"][..], &["ps", "--nonsense", "--format=ndjson"], &["ps", "--nonsense", "--json"]]
+    {
+        let usage = run(arguments);
+        let document = usage.json();
+        assert_eq!((usage.code, &document["schema"]), (2, &json!("whoseenv.usage/1")), "{arguments:?}");
+        assert!(document["error"]["message"].as_str().unwrap().contains(arguments.iter().find(|word| word.contains("n")).unwrap()));
+        assert_eq!(usage.stderr, "");
+        assert_eq!(usage.stdout.lines().count() == 1, !arguments.contains(&"--json"), "ndjson is one line");
+    }
+    for name in ["usage", "man", "completions", "schema"] {
+        assert_eq!(schema_of(name)["title"], format!("whoseenv.{name}/1"));
+    }
     let usage = run(&["frobnicate", "--json"]);
     assert_eq!((usage.code, &usage.json()["status"]), (2, &json!("failed")));
 }
@@ -311,12 +325,41 @@ fn quiet_says_nothing_and_the_code_is_the_answer() {
 }
 
 #[test]
+fn what_is_ignored_is_counted_and_nothing_is_called_fine() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/demo");
+    let document = run(&["--from", fixture, "doctor", "--json"]).json();
+    let mut ids: Vec<&str> = document["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    let ignore: Vec<&str> = ids.iter().flat_map(|id| ["--ignore", id]).collect();
+    let ran = run(&[&["--from", fixture, "doctor"][..], &ignore].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert!(ran.stdout.contains("Nothing else wrong.") && !ran.stdout.to_lowercase().contains("nothing wrong"), "{}", ran.stdout);
+    let joined: Vec<&str> = ran.stdout.split_whitespace().collect();
+    assert!(
+        joined.join(" ").contains(&format!("{all} finding{} left out by --ignore: {}", if all == 1 { "" } else { "s" }, ids.join(", "))),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
 fn no_colour_without_a_terminal_and_none_against_no_color() {
     let plain = run(&["doctor", "--demo"]).stdout;
     assert!(!plain.contains('\u{1b}'));
     let forced = run(&["doctor", "--demo", "--color", "always"]).stdout;
     assert!(forced.contains('\u{1b}'));
     assert_eq!(ran(whoseenv(&["doctor", "--demo"]).env("NO_COLOR", "1").env("TERM", "xterm-256color")).stdout, plain);
+    // An empty one counts as unset. On a real terminal, which script(1) makes.
+    let script = need!(tool("script", "bsdutils"));
+    let on_a_terminal = |no_color: &str| {
+        let mut command = Command::new(&script);
+        command.args(["-qec", &format!("{PROGRAM} doctor --demo"), "/dev/null"]).env_clear().env("PATH", "/usr/bin:/bin");
+        ran(command.env("TERM", "xterm-256color").env("NO_COLOR", no_color).stdin(Stdio::null())).stdout
+    };
+    assert!(on_a_terminal("").contains("\u{1b}["));
+    assert!(!on_a_terminal("1").contains("\u{1b}["));
 }
 
 #[test]

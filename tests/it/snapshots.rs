@@ -103,6 +103,40 @@ fn answer(ran: &Ran) -> (Value, i32) {
     (document, ran.code)
 }
 
+/// Every captured fact of two machines taken away, one at a time: what argued from it is undetermined or gone, and nothing is
+/// confirmed that was not before.
+#[test]
+fn no_fact_that_is_missing_makes_a_finding_confirmed() {
+    let confirmed = |document: &Value| -> Vec<(String, String)> {
+        let all = document["findings"].as_array().unwrap().iter().filter(|finding| finding["outcome"] == "confirmed");
+        all.map(|finding| (finding["id"].to_string(), finding["subject"].to_string())).collect()
+    };
+    for machine in ["demo", "foreign"] {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(machine);
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("copy");
+        assert!(Command::new("cp").arg("-r").args([&fixture, &copy]).status().unwrap().success());
+        let before = confirmed(&from(&copy, &["doctor", "--json"]).json());
+        let manifest: Value = serde_json::from_slice(&std::fs::read(fixture.join("manifest.json")).unwrap()).unwrap();
+        for (file, listed) in manifest["files"].as_object().unwrap().iter().filter(|(file, _)| *file != "machine.json") {
+            let whole = std::fs::read(copy.join(file)).unwrap();
+            let facts: serde_json::Map<String, Value> = serde_json::from_slice(&whole).unwrap();
+            for key in listed["facts"].as_object().unwrap().keys() {
+                let mut less = facts.clone();
+                less.remove(key);
+                std::fs::write(copy.join(file), serde_json::to_vec(&less).unwrap()).unwrap();
+                let document = from(&copy, &["doctor", "--json"]).json();
+                for finding in confirmed(&document) {
+                    // That the snapshot lacks it is itself confirmed.
+                    let new = !before.contains(&finding) && !finding.0.contains("snapshot.");
+                    assert!(!new, "{machine} without {file} {key}: {finding:?}");
+                }
+            }
+            std::fs::write(copy.join(file), whole).unwrap();
+        }
+    }
+}
+
 fn findings(document: &Value, id: &str) -> usize {
     document["findings"].as_array().expect("an envelope").iter().filter(|finding| finding["id"] == id).count()
 }

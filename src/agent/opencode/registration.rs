@@ -49,6 +49,11 @@ pub enum PidFact {
         /// The kernel's name of it.
         comm: String,
     },
+    /// It is another account's, which cannot be this one's service.
+    Foreign {
+        /// Whose.
+        uid: u32,
+    },
     /// It is an OpenCode that was started only after the file was written: the pid was given anew.
     Later,
     /// It could not be looked at, or the file names none.
@@ -88,10 +93,21 @@ pub fn registrations(host: &Host, processes: &[AgentProcess]) -> Vec<Registratio
 }
 
 fn roots(host: &Host, processes: &[AgentProcess]) -> Vec<Roots> {
-    let terminal = host.terminal().ok();
-    let own = terminal.and_then(|terminal| Roots::of(terminal.environ.as_ref().ok()?, terminal.stat.euid, View::OURS));
     let daemons = processes.iter().filter(|process| process.agent == ID && process.role != Role::Tool && process.parent.is_none());
-    own.into_iter().chain(daemons.filter_map(|process| roots_of(host, process))).collect()
+    // A daemon's own account comes first: whose file it should be is not for the one who asks to say.
+    daemons.filter_map(|process| roots_of(host, process)).chain(asker(host)).collect()
+}
+
+/// Where the user at this terminal would keep them. With somebody else's HOME (`sudo -E`, `su -m`) they are somebody else's.
+fn asker(host: &Host) -> Option<Roots> {
+    let terminal = host.terminal().ok()?;
+    let mut roots = Roots::of(terminal.environ.as_ref().ok()?, terminal.stat.euid, View::OURS)?;
+    if let Ok(directory) = host.path(roots.view, roots.state.as_bytes())
+        && directory.uid != 0
+    {
+        roots.uid = directory.uid;
+    }
+    Some(roots)
 }
 
 /// The directories in which a process keeps its files.
@@ -152,6 +168,9 @@ impl Registration {
             Err(unknown) if unknown.is_absence() => return PidFact::Unknown(Unknown::NotPermitted),
             Err(unknown) => return PidFact::Unknown(unknown),
         };
+        if stat.euid != self.roots.uid {
+            return PidFact::Foreign { uid: stat.euid };
+        }
         let written = self.document.as_ref().map_or(i64::MAX, |document| document.stat.modified_ms);
         match process {
             None if host.process(pid).exe().is_err() => PidFact::Unknown(Unknown::NotPermitted),
@@ -171,6 +190,10 @@ impl Registration {
         match net.listener(ip, port) {
             Err(unknown) => ListenerFact::Unknown(unknown),
             Ok(None) => ListenerFact::Nobody,
+            // The service could listen as its own account alone.
+            Ok(Some(row)) if matches!(self.pid, PidFact::Foreign { .. }) && row.uid != self.roots.uid => {
+                ListenerFact::Another { uid: row.uid }
+            }
             Ok(Some(row)) => match process.fds() {
                 Ok(fds) if fds.iter().any(|fd| fd.socket_inode() == Some(row.inode)) => ListenerFact::Named,
                 Ok(_) => ListenerFact::Another { uid: row.uid },
@@ -190,6 +213,11 @@ impl Registration {
             PidFact::Agent => None,
             PidFact::Gone => Some((Outcome::Confirmed, format!("{stands}; that process has ended"))),
             PidFact::Other { comm } => Some((Outcome::Confirmed, format!("{stands}; that process is {comm}, not OpenCode"))),
+            PidFact::Foreign { uid } => {
+                let user = |uid| host.user_name(uid).unwrap_or_else(|| format!("uid {uid}"));
+                let (whose, own) = (user(*uid), user(self.roots.uid));
+                Some((Outcome::Confirmed, format!("{stands}; that process is {whose}'s, and the file is {own}'s")))
+            }
             PidFact::Later => Some((Outcome::Confirmed, format!("{stands}; that OpenCode was started after the file was written"))),
             PidFact::Unknown(unknown) => Some((Outcome::Undetermined, format!("{stands}; whether that process is OpenCode: {unknown}"))),
         };
@@ -203,6 +231,7 @@ impl Registration {
             ListenerFact::Named => None,
             // Said already: nobody can be reached when the process is gone.
             ListenerFact::Nobody if self.pid == PidFact::Gone => None,
+            ListenerFact::Another { uid } if self.pid == (PidFact::Foreign { uid: *uid }) => None,
             ListenerFact::Nobody => Some((Outcome::Confirmed, format!("{stands}; nothing listens there"))),
             ListenerFact::Another { uid } => {
                 let user = host.user_name(*uid).unwrap_or_else(|| format!("uid {uid}"));

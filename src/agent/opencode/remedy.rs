@@ -3,6 +3,7 @@
 use super::super::{Agent, AgentProcess, Generation, Listener, Mode, Role, fix, fix::Fix, relaunch};
 use super::{ID, OpenCode, Registered, Registration, unregistered};
 use crate::host::{Host, Raw, Value, View};
+use crate::redact;
 use crate::verdict::Finding;
 
 impl Agent for OpenCode {
@@ -118,7 +119,7 @@ pub(super) fn of_registration(host: &Host, registration: &Registration, register
 /// Where this terminal finds a program.
 fn on_path(host: &Host, name: &str) -> Option<Raw> {
     let terminal = host.terminal().ok()?;
-    let path = terminal.environ.as_ref().ok()?.bytes("PATH")?;
+    let path = terminal.environ.as_ref().ok()?.bytes("PATH").filter(|path| redact::secret(b"PATH", path, false).is_none())?;
     let has = |dir: &&[u8]| {
         let programs = host.programs(View::OURS, dir);
         programs.is_ok_and(|programs| programs.iter().any(|program| program.as_bytes() == name.as_bytes()))

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::files::Document;
 use crate::host::http::Password;
 use crate::host::{Environ, Fact, Host, Pid, Raw, View};
+use crate::redact;
 
 /// What a registration file says, the password left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ pub struct Registered {
     pub id: Option<String>,
     /// The service's version.
     pub version: Option<String>,
-    /// Where it listens, without user and password.
+    /// Where it listens: scheme, host and port. Whatever else a URL has may be a secret.
     pub url: String,
     /// The service's process.
     pub pid: Pid,
@@ -113,11 +114,12 @@ fn object(bytes: &[u8]) -> Result<serde_json::Map<String, serde_json::Value>, St
 pub fn parse_registered(bytes: &[u8]) -> Result<Registered, String> {
     let object = object(bytes)?;
     let text = |key: &str| object.get(key).and_then(serde_json::Value::as_str).map(str::to_owned);
+    let sound = |key: &str, random: bool| text(key).filter(|text| redact::secret(b"", text.as_bytes(), random).is_none());
     let pid = object.get("pid").and_then(serde_json::Value::as_u64).and_then(|pid| Pid::try_from(pid).ok()).filter(|pid| *pid > 0);
     Ok(Registered {
-        id: text("id"),
-        version: text("version"),
-        url: without_userinfo(&text("url").ok_or("it has no url")?),
+        id: sound("id", true),
+        version: sound("version", false),
+        url: address_of(&text("url").ok_or("it has no url")?),
         pid: pid.ok_or("it has no pid")?,
         has_password: object.get("password").is_some_and(|password| !password.is_null()),
     })
@@ -143,14 +145,19 @@ pub fn parse_config(bytes: &[u8]) -> Result<ServiceConfig, String> {
     })
 }
 
-fn without_userinfo(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => url.to_owned(),
-    }
+fn address_of(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return NO_URL.to_owned() };
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    // A password may hold a bare `/`: what looks like a port has to be one.
+    let place = authority.rfind('@').map_or(authority, |at| &authority[at + 1..]);
+    let port = place.rsplit_once(':').filter(|(host, _)| host.is_empty() || !host.contains(':') || host.ends_with(']'));
+    let sound = port.is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit())) && !rest[authority.len()..].contains('@');
+    let url = format!("{scheme}://{place}");
+    if sound && redact::secret(b"", url.as_bytes(), false).is_none() { url } else { NO_URL.to_owned() }
 }
+
+/// What is told of a URL that has no address to tell.
+const NO_URL: &str = "a url that names no address";
 
 /// Address and port of a URL; none where the host is a name other than localhost, which no table shows.
 pub fn endpoint(url: &str) -> Option<(IpAddr, u16)> {
@@ -189,8 +196,19 @@ mod tests {
                 has_password: true,
             }
         );
-        let minimal = parse_registered(br#"{"url":"http://u:canary@127.0.0.1:1/x@y","pid":1}"#).unwrap();
-        assert_eq!((minimal.url.as_str(), minimal.has_password), ("http://127.0.0.1:1/x@y", false));
+        let url = |url: &str| {
+            let minimal = parse_registered(format!(r#"{{"url":"{url}","pid":1}}"#).as_bytes()).unwrap();
+            assert!(!minimal.has_password);
+            minimal.url
+        };
+        assert_eq!(url("http://u:canary@127.0.0.1:1/canary"), "http://127.0.0.1:1");
+        assert_eq!(url("http://127.0.0.1:4096/?token=canary&q=canary#canary"), "http://127.0.0.1:4096");
+        assert_eq!(url("https://[::1]:4096/canary"), "https://[::1]:4096");
+        for odd in
+            ["http://u:can/ary@127.0.0.1:1", "canary", "http://127.0.0.1:canary", "http://ghp_0123456789abcdefghijABCDEFGHIJ012345:1"]
+        {
+            assert_eq!(url(odd), "a url that names no address");
+        }
     }
 
     #[test]
@@ -259,7 +277,7 @@ mod tests {
         #[test]
         fn no_url_panics(url in ".{0,60}") {
             let _ = endpoint(&url);
-            let _ = without_userinfo(&url);
+            let _ = address_of(&url);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::super::{AgentProcess, Mode};
 use super::registration::roots_of;
-use super::service_file::service_files;
-use crate::host::{Host, Unknown};
+use super::service_file::{Roots, parse_registered, service_files};
+use crate::host::{Host, Raw, Unknown};
 use crate::verdict::registry::REGISTRATION_MISSING;
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -18,7 +18,11 @@ pub(super) fn finding(host: &Host, process: &AgentProcess) -> Option<Finding> {
     }
     let roots = roots_of(host, process)?;
     let dir = roots.state.lossy();
-    let (outcome, message, detail) = match service_files(host, roots.view, &roots.state) {
+    let (outcome, message, detail) = match &service_files(host, roots.view, &roots.state) {
+        // One that cannot be read may name it.
+        Ok(files) if let Some((path, reason)) = unread(host, &roots, files) => {
+            (Outcome::Undetermined, format!("whether a registration file names it: {}: {reason}", path.lossy()), reason.to_string())
+        }
         Ok(files) => {
             let detail = match files.len() {
                 0 => "no service*.json".to_owned(),
@@ -31,6 +35,13 @@ pub(super) fn finding(host: &Host, process: &AgentProcess) -> Option<Finding> {
     };
     let evidence = Evidence { source: dir.into_owned(), how: How::Passive, at: host.machine().taken_at(), detail };
     Some(Finding::new(&REGISTRATION_MISSING, outcome, process.subject(), message).evidence([evidence]))
+}
+
+fn unread<'f>(host: &Host, roots: &Roots, files: &'f [Raw]) -> Option<(&'f Raw, Unknown)> {
+    files.iter().find_map(|path| {
+        let reason = host.document(roots.view, path.as_bytes(), parse_registered).err()?;
+        (!reason.is_absence()).then_some((path, reason))
+    })
 }
 
 /// next-16350 looks every 5 s.

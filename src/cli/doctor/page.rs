@@ -44,7 +44,7 @@ pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
         let findings: Vec<&Finding> = report.findings.iter().filter(|finding| finding.subject == label).collect();
         told.push(label);
         if findings.is_empty() && daemon.unreadable.is_none() {
-            page.line(2, Text::styled(Style::Good, "nothing wrong"));
+            page.line(2, Text::styled(Style::Good, if report.ignored == 0 { "nothing wrong" } else { "nothing else wrong" }));
         }
         list(&mut page, &findings, verbose);
         fixes(&mut page, &findings);
@@ -85,7 +85,7 @@ pub fn page(report: &Report<Data>, terminal: &str, around: &Around) -> Page {
         found(&mut page, programs);
     }
     page.gap();
-    page.line(0, summary(&report.findings, hidden || report.undetermined || report.not_permitted));
+    page.line(0, summary(&report.findings, hidden || report.undetermined || report.not_permitted, report.ignored > 0));
     for note in &report.notes {
         page.hanging(0, 2, Text::styled(Style::Dim, note));
     }
@@ -253,7 +253,7 @@ fn verdict_style(verdict: Verdict) -> Style {
     }
 }
 
-fn summary(findings: &[Finding], partial: bool) -> Text {
+fn summary(findings: &[Finding], partial: bool, ignored: bool) -> Text {
     let count = |severity| findings.iter().filter(|finding| finding.outcome == Outcome::Confirmed && finding.severity == severity).count();
     let unknown = findings.iter().filter(|finding| finding.outcome == Outcome::Undetermined).count();
     let plural = |count: usize, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
@@ -271,7 +271,12 @@ fn summary(findings: &[Finding], partial: bool) -> Text {
     }
     if parts.is_empty() {
         return if partial {
-            Text::styled(Style::Warn, "Nothing wrong in what could be seen.")
+            Text::styled(
+                Style::Warn,
+                if ignored { "Nothing else wrong in what could be seen." } else { "Nothing wrong in what could be seen." },
+            )
+        } else if ignored {
+            Text::styled(Style::Plain, "Nothing else wrong.")
         } else {
             Text::styled(Style::Good, "Nothing wrong.")
         };

@@ -181,7 +181,7 @@ impl Tools<'_> {
 
     fn git(&self) -> Need {
         let agent = self.part("SSH_AUTH_SOCK");
-        let ssh = program(&self.carrier, "ssh");
+        let ssh = program(&self.carrier, self.redactor, "ssh");
         let verdict = match simple(agent.liveness.state) {
             Verdict::Works if ssh.liveness.state == State::Missing => Verdict::Missing,
             other => other,
@@ -197,9 +197,9 @@ impl Tools<'_> {
     }
 
     fn clipboard(&self, display: &Part, wayland: &Part) -> Need {
-        let native = program(&self.carrier, "wl-copy");
-        let x_tools = X_TOOLS.map(|name| program(&self.carrier, name));
-        let place = |name: &str| search::find(&self.carrier, name.as_bytes()).ok().flatten();
+        let native = program(&self.carrier, self.redactor, "wl-copy");
+        let x_tools = X_TOOLS.map(|name| program(&self.carrier, self.redactor, name));
+        let place = |name: &str| search::find(&self.carrier, self.redactor, name.as_bytes()).ok().flatten();
         let first_x = X_TOOLS.iter().filter_map(|name| place(name)).min_by_key(|found| found.index);
         let first_native = place("wl-copy");
         let has_x = x_tools.iter().any(|tool| tool.liveness.state == State::Alive);
@@ -247,8 +247,8 @@ fn comes_first(x: Option<&Found>, native: Option<&Found>) -> bool {
     }
 }
 
-fn program(carrier: &Carrier<'_>, name: &str) -> Part {
-    let liveness = match search::find(carrier, name.as_bytes()) {
+fn program(carrier: &Carrier<'_>, redactor: &Redactor, name: &str) -> Part {
+    let liveness = match search::find(carrier, redactor, name.as_bytes()) {
         Ok(Some(found)) => Liveness::passive(State::Alive, found.path()),
         Ok(None) => Liveness::passive(State::Missing, "not on PATH"),
         Err(Unknown::Absent) => Liveness::passive(State::Missing, "PATH is not set"),

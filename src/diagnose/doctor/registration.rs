@@ -13,7 +13,7 @@ pub struct Data {
     /// The pid in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// What that process is: `agent`, `gone`, `other`, `later`, `unknown`.
+    /// What that process is: `agent`, `gone`, `other`, `foreign` (another account's), `later`, `unknown`.
     pub pid_is: &'static str,
     /// The version in it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +43,7 @@ impl Data {
                 PidFact::Agent => "agent",
                 PidFact::Gone => "gone",
                 PidFact::Other { .. } => "other",
+                PidFact::Foreign { .. } => "foreign",
                 PidFact::Later => "later",
                 PidFact::Unknown(_) => "unknown",
             },

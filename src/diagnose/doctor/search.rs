@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::env::path_list::{self, PathList};
 use crate::host::{Fact, FileKind, Raw, Unknown};
 use crate::origin::Carrier;
+use crate::redact::Redactor;
 
 /// A program found on PATH.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,21 +29,30 @@ impl Found {
     }
 }
 
+/// A carrier's PATH, where it may be shown: a directory of a masked one would tell of it.
+///
+/// # Errors
+/// [`Unknown::Absent`] when PATH is not set, [`Unknown::Masked`] when it may not be shown.
+fn path<'e>(carrier: &Carrier<'e>, redactor: &Redactor) -> Fact<&'e [u8]> {
+    let path = carrier.environ.get("PATH").ok_or(Unknown::Absent)?.clear().ok_or(Unknown::Masked)?;
+    redactor.value(b"PATH", path).map(|()| path).map_err(|_| Unknown::Masked)
+}
+
 /// The directories of a carrier's PATH in order, empty and relative ones left out: what those mean depends on the cwd.
 ///
 /// # Errors
-/// [`Unknown::Absent`] when PATH is not set.
-pub fn directories(carrier: &Carrier<'_>) -> Fact<Vec<Vec<u8>>> {
-    let path = carrier.environ.bytes("PATH").ok_or(Unknown::Absent)?;
+/// [`Unknown::Absent`] when PATH is not set, [`Unknown::Masked`] when it may not be shown.
+pub fn directories(carrier: &Carrier<'_>, redactor: &Redactor) -> Fact<Vec<Vec<u8>>> {
+    let path = path(carrier, redactor)?;
     Ok(path.split(|&byte| byte == b':').filter(|dir| dir.first() == Some(&b'/')).map(<[u8]>::to_vec).collect())
 }
 
 /// The program that a carrier gets when it names one.
 ///
 /// # Errors
-/// When PATH is not set, or a directory before the first hit could not be read.
-pub fn find(carrier: &Carrier<'_>, name: &[u8]) -> Fact<Option<Found>> {
-    for (index, dir) in directories(carrier)?.into_iter().enumerate() {
+/// When PATH is not set or masked, or a directory before the first hit could not be read.
+pub fn find(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8]) -> Fact<Option<Found>> {
+    for (index, dir) in directories(carrier, redactor)?.into_iter().enumerate() {
         match carrier.host.programs(carrier.view, &dir) {
             Ok(programs) if programs.binary_search_by(|program| program.as_bytes().cmp(name)).is_ok() => {
                 return Ok(Some(Found { index, dir, name: name.to_vec() }));
@@ -91,11 +101,11 @@ pub struct Different {
 /// Compares the PATH of a daemon with a terminal's.
 ///
 /// # Errors
-/// [`Unknown::Absent`] when the daemon has no PATH.
-pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport> {
-    let ours = directories(daemon)?;
-    let theirs = directories(terminal).unwrap_or_default();
-    let own = PathList::parse(daemon.environ.bytes("PATH").unwrap_or_default());
+/// [`Unknown::Absent`] when the daemon has no PATH, [`Unknown::Masked`] when that may not be shown.
+pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>, redactor: &Redactor) -> Fact<PathReport> {
+    let ours = directories(daemon, redactor)?;
+    let theirs = directories(terminal, redactor);
+    let own = PathList::parse(path(daemon, redactor)?);
     let empty = std::iter::repeat_n(String::new(), own.empty());
     let relative = own.relative().into_iter().map(|entry| shown(entry.as_bytes())).chain(empty).collect();
     let mut report = PathReport { relative, ..PathReport::default() };
@@ -108,18 +118,35 @@ pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>) -> Fact<PathReport>
         }
     }
     report.missing.dedup();
-    if ours == theirs && daemon.view == terminal.view {
+    // One that was not captured, or does not answer, may hold any program.
+    for (carrier, dirs) in [(daemon, &ours), (terminal, theirs.as_ref().unwrap_or(&ours))] {
+        let unread = dirs.iter().filter_map(|dir| Some((dir, unread(carrier, dir)?)));
+        report.unknown.extend(unread.map(|(dir, reason)| format!("{}: {reason}", shown(dir))));
+    }
+    report.unknown.sort_unstable();
+    report.unknown.dedup();
+    // With a terminal's that is masked there is nothing to compare.
+    if theirs == Err(Unknown::Masked) || theirs.as_ref() == Ok(&ours) && daemon.view == terminal.view {
         return Ok(report);
     }
-    let other = PathList::parse(terminal.environ.bytes("PATH").unwrap_or_default());
+    let theirs = theirs.unwrap_or_default();
+    let other = PathList::parse(path(terminal, redactor).unwrap_or_default());
     let difference = path_list::diff(&own, &other);
     report.only_daemon = difference.only_a.iter().map(|dir| shown(dir.as_bytes())).collect();
     report.only_terminal = difference.only_b.iter().map(|dir| shown(dir.as_bytes())).collect();
     report.reordered = difference.reordered;
-    if !theirs.is_empty() {
+    let complete = |carrier: &Carrier<'_>, dirs: &[Vec<u8>]| dirs.iter().all(|dir| unread(carrier, dir).is_none());
+    if !theirs.is_empty() && complete(daemon, &ours) && complete(terminal, &theirs) {
         report.different = different(daemon, &ours, terminal, &theirs);
     }
     Ok(report)
+}
+
+/// Why it is not known what is in a directory; none where it is known, and where this account may not look: then its shell may not either.
+fn unread(carrier: &Carrier<'_>, dir: &[u8]) -> Option<Unknown> {
+    let decides = |reason: &Unknown| !reason.is_absence() && *reason != Unknown::NotPermitted;
+    let kind = carrier.host.path(carrier.view, dir);
+    kind.err().or_else(|| carrier.host.programs(carrier.view, dir).err()).filter(decides)
 }
 
 fn different(daemon: &Carrier<'_>, ours: &[Vec<u8>], terminal: &Carrier<'_>, theirs: &[Vec<u8>]) -> Vec<Different> {

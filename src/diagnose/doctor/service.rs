@@ -24,9 +24,10 @@ pub fn path(
     carrier: &Carrier<'_>,
     terminal: &Subject,
     terminal_carrier: &Carrier<'_>,
+    redactor: &Redactor,
 ) -> (Option<PathReport>, Vec<Finding>) {
     let fix = || daemon.fix(host, &Fix::Restart);
-    let report = match search::compare(carrier, terminal_carrier) {
+    let report = match search::compare(carrier, terminal_carrier, redactor) {
         Ok(report) => report,
         Err(Unknown::Absent) if carrier.environ.get("PATH").is_none() => {
             let evidence = carrier.saw(&daemon.source, "no entry PATH");
@@ -36,8 +37,9 @@ pub fn path(
             );
         }
         Err(reason) => {
-            let message = format!("PATH could not be read: {reason}");
-            return (None, vec![Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Undetermined, &daemon.label, message)]);
+            let message = format!("which directories PATH names is not told: {reason}");
+            let evidence = carrier.saw(&daemon.source, format!("PATH: {reason}"));
+            return (None, vec![Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Undetermined, &daemon.label, message).evidence([evidence])]);
         }
     };
     let mut findings = Vec::new();

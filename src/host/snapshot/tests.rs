@@ -11,6 +11,9 @@ impl Mask for AsItIs {
     fn argv(&self, argv: &[Value]) -> Vec<Value> {
         argv.to_vec()
     }
+    fn hides(&self, _: &[u8]) -> bool {
+        false
+    }
 }
 
 #[test]
