@@ -77,8 +77,12 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(problem) => return start.problem("probe", &problem),
     };
     recipe.in_band |= args.in_band;
+    if let Err(error) = recipe::sound(&recipe) {
+        let hint = "Without --in-band the shell's whole environment is read.";
+        return start.problem("probe", &Problem::new(Exit::Usage, error.to_string()).hint(hint));
+    }
     if args.dry_run {
-        return start.answer(probing::report("probe", exec::plan(&recipe), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", exec::plan(&recipe, args.repeat), &[]), |report| super::page(report, start.verbose));
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
@@ -120,7 +124,7 @@ fn wanted(args: &Args, known: &[recipe::Recipe]) -> Result<recipe::Recipe, Probl
     let recipe = recipe::Recipe {
         id: "command".to_owned(),
         text: "The command has the environment that is expected.".to_owned(),
-        env: args.set.iter().cloned().chain(canaries).collect(),
+        run_env: args.set.iter().cloned().chain(canaries).collect(),
         run: args.run.clone(),
         expect: recipe::Expect {
             set: args.set.iter().cloned().collect(),

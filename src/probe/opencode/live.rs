@@ -53,7 +53,7 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let daemon = found.process.stat.pid;
     // Always the same one: a host keeps a row, watchers and workers for every directory that it saw.
     let place = std::env::temp_dir();
-    let bed = Bed::new(http, health.clone(), daemon, readback, place, options.patience);
+    let bed = Bed::new(http, health.clone(), daemon, readback, (place, nest.dir().to_owned()), options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
     let places = places(&bed.block);
