@@ -8,7 +8,7 @@ use super::super::{Global, Start};
 use crate::diagnose::probing;
 use crate::host::{files, interrupt};
 use crate::probe::exec::{self, recipe};
-use crate::report::{Exit, Page, Problem, Progress, Style, Text};
+use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 
 /// Any host that a few lines describe: how to start it, inject, make it run a command, and what to expect
 ///
@@ -70,7 +70,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(problem) => return start.problem("probe", &problem),
     };
     if args.list {
-        return start.printer.page(&list(&known));
+        let rows =
+            known.iter().map(|recipe| recipe::Listed { id: recipe.id.clone(), text: recipe.text.clone(), needs: recipe.needs.clone() });
+        let report = Report::new("probe-recipes", recipe::Recipes { recipes: rows.collect() });
+        return start.answer(report, |report| list(&report.data.recipes));
     }
     let mut recipe = match wanted(&args, &known) {
         Ok(recipe) => recipe,
@@ -140,7 +143,7 @@ fn wanted(args: &Args, known: &[recipe::Recipe]) -> Result<recipe::Recipe, Probl
     Ok(recipe)
 }
 
-fn list(known: &[recipe::Recipe]) -> Page {
+fn list(known: &[recipe::Listed]) -> Page {
     let mut page = Page::new();
     let rows = known.iter().map(|recipe| vec![Text::styled(Style::Strong, &recipe.id), Text::plain(&recipe.text)]).collect();
     page.table(0, vec!["RECIPE", "CLAIMS"], rows);

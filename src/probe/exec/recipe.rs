@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::Rows;
 
 /// The recipes that are part of the program.
 const BUILT_IN: &str = include_str!("recipes.toml");
@@ -109,6 +112,34 @@ pub struct Expect {
     pub only: Option<Vec<String>>,
     /// Names that the shell itself must add.
     pub added: Vec<String>,
+}
+
+/// The recipes that are known.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Recipes {
+    /// In the order in which they are read: the program's, the user's, a file's.
+    pub recipes: Vec<Listed>,
+}
+
+/// A recipe in a list.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// What is claimed.
+    pub text: String,
+    /// Programs that must be in PATH.
+    pub needs: Vec<String>,
+}
+
+impl Rows for Recipes {
+    type Row = Listed;
+    const FIELD: Option<&'static str> = Some("recipes");
+
+    fn split(mut self) -> (Option<Self>, Vec<Listed>) {
+        let rows = std::mem::take(&mut self.recipes);
+        (Some(self), rows)
+    }
 }
 
 #[derive(Deserialize)]

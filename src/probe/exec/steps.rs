@@ -198,7 +198,14 @@ impl<'r> Steps<'r> {
         let asking = InBand::about(&injected.chain(others).collect::<Vec<_>>(), self.nest.dir())?;
         let mut running = self.run(argv, asking.command())?;
         running.wait(self.patience);
-        asking.told(&running.0.printed())
+        // What it printed last may still be on its way.
+        let end = Instant::now() + Duration::from_secs(2);
+        loop {
+            match asking.told(&running.0.printed()) {
+                Err(_) if Instant::now() < end && interrupt::came().is_none() => std::thread::sleep(Duration::from_millis(5)),
+                told => return told,
+            }
+        }
     }
 
     /// Runs the recipe's last commands, if anything was begun, and ends what runs; the commands that failed, and why.

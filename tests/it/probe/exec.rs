@@ -222,7 +222,10 @@ fn a_dry_run_says_all_that_is_run_and_given_in_order() {
     let file = write(dir.path(), "own.toml", own.as_bytes());
     let own = plan(&["--file", file.to_str().unwrap(), "a"]);
     let at = |text: &str| own.find(text).unwrap_or_else(|| panic!("{text}: {own}"));
-    assert!(at("with B") < at("start server") && at("start server") < at("send PUT") && at("send PUT") < at("run sh; it reads 9 bytes"), "{own}");
+    assert!(
+        at("with B") < at("start server") && at("start server") < at("send PUT") && at("send PUT") < at("run sh; it reads 9 bytes"),
+        "{own}"
+    );
 }
 
 #[test]
