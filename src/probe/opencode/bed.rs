@@ -20,7 +20,7 @@ pub const OVERLAY: [&str; 11] =
     ["TERM", "OPENCODE_TERMINAL", "AGENT", "OPENCODE", "OPENCODE_PID", "AI_AGENT", "OPENCODE_SESSION_ID", "PWD", "SHLVL", "_", "OLDPWD"];
 
 /// A command that is done and whose call is still on its way: a busy machine takes its time.
-const LAST_CHANCE: Duration = Duration::from_millis(300);
+const LAST_CHANCE: Duration = Duration::from_millis(1500);
 
 /// A host on which experiments are made.
 pub struct Bed {

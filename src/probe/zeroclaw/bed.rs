@@ -267,7 +267,7 @@ impl Bed {
                         return Ok(Turned::Shell(Box::new(seen)));
                     }
                 }
-                (None, Some(at)) if at.elapsed() > Duration::from_millis(200) => return Ok(Turned::Silent(said)),
+                (None, Some(at)) if at.elapsed() > Duration::from_millis(1000) => return Ok(Turned::Silent(said)),
                 _ => {}
             }
             if Instant::now() > end {
