@@ -7,9 +7,8 @@ use clap::ValueEnum;
 
 use super::probe::{cleanup, word};
 use super::{Global, NarrowArgs, Start};
-use crate::diagnose::subject::{Narrow, resolve};
-use crate::diagnose::verify::{self, Agent, Data, Query};
-use crate::env::reference::Reference;
+use crate::diagnose::subject::Narrow;
+use crate::diagnose::verify::{self, Agent, Data, Live, Query};
 use crate::host::interrupt;
 use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 use crate::verdict::Outcome;
@@ -24,7 +23,7 @@ pub struct Args {
     /// The agent
     #[arg(value_enum, value_name = "AGENT")]
     agent: AgentArg,
-    /// The program; without it, the one that the running daemon runs
+    /// The program, and by it the daemon: the one of yours that runs this very file. Without it, the program of the running daemon
     #[arg(long, value_name = "FILE")]
     bin: Option<PathBuf>,
     /// Longest wait for one answer
@@ -59,12 +58,17 @@ pub fn run(args: Args, global: &Global) -> Exit {
         AgentArg::Zeroclaw => Agent::ZeroClaw,
     };
     let narrow = Narrow::from(NarrowArgs { user: args.user, pid: args.pid, agent: None });
-    let live = match resolve(&start.host, &Reference::Agent(agent.id().to_owned()), &narrow) {
-        Ok(live) => Some(live),
-        Err(problem) if problem.exit == Exit::NotFound => None,
+    let narrowed = narrow.user.is_some() || narrow.pid.is_some();
+    let found = match &args.bin {
+        // The file says which daemon is meant.
+        Some(program) if !narrowed => Live::of_file(&start.host, agent, program),
+        _ => Live::named(&start.host, agent, &narrow),
+    };
+    let live = match found {
+        Ok(live) => live,
         Err(problem) => return start.problem("verify", &problem),
     };
-    let Some(program) = args.bin.or_else(|| verify::program_of(&start.host, live.as_ref()?)) else {
+    let Some(program) = args.bin.or_else(|| verify::program_of(&start.host, live.subject.as_deref()?)) else {
         let problem = Problem::new(Exit::NotFound, format!("no {} daemon runs here, and no program was named", agent.id()))
             .hint(format!("Name the program: whoseenv verify {} --bin FILE", agent.id()));
         return start.problem("verify", &problem);
@@ -74,7 +78,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     }
     let progress = Progress::new(format!("verify {}", agent.id()), Some(14), global.quiet);
     let query = Query { agent, program, patience: Duration::from_secs(args.timeout) };
-    match verify::verify(&start.host, &start.redactor, &query, live.as_ref(), &progress) {
+    match verify::verify(&start.host, &start.redactor, &query, &live, &progress) {
         Ok(report) => {
             drop(progress);
             start.answer(report, |report| page(report, start.verbose))

@@ -4,8 +4,9 @@
 //! nothing of the daemon that runs, and a string in a program says nothing of what happens.
 
 mod binary;
+mod live;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +18,10 @@ use crate::host::{Fact, Host};
 use crate::probe::{self, Judged};
 use crate::redact::Redactor;
 use crate::report::{Progress, Report, Rows};
-use crate::verdict::{Evidence, How, Outcome};
+use crate::verdict::registry::PROBE_UNDETERMINED;
+use crate::verdict::{Evidence, Finding, How, Outcome};
+
+pub use live::Live;
 
 /// What the four lines come to.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -112,10 +116,10 @@ pub fn verify(
     host: &Host,
     redactor: &Redactor,
     query: &Query,
-    live: Option<&Subject>,
+    live: &Live,
     progress: &Progress,
 ) -> Result<Report<Data>, crate::report::Problem> {
-    let first = live_line(host, redactor, live);
+    let first = live_line(host, redactor, live, &query.program);
     let probe = match query.agent {
         Agent::OpenCode => {
             let target = probe::opencode::Target::Spawn(query.program.clone());
@@ -130,6 +134,17 @@ pub fn verify(
     };
     let (injection, control) = query.agent.claims();
     let (fourth, disagrees) = binary::line(host, query.agent, &query.program);
+    let unknown = (fourth.outcome == Some(Outcome::Undetermined)).then(|| {
+        let seen = Evidence {
+            source: query.program.display().to_string(),
+            how: How::Passive,
+            at: host.machine().taken_at(),
+            detail: fourth.says.clone(),
+        };
+        let subject = query.program.display().to_string();
+        Finding::new(&PROBE_UNDETERMINED, Outcome::Undetermined, subject, format!("what the program file shows: {}", fourth.says))
+            .evidence([seen])
+    });
     let lines = vec![first, claim_line("injection", injection, &probe), claim_line("control", control, &probe), fourth];
     let probed = probing::report("verify", probe, &[]);
     let meaning = meaning(query.agent, &probed.data);
@@ -138,15 +153,16 @@ pub fn verify(
     let mut report = Report::new("verify", data);
     report.findings = probed.findings;
     report.findings.extend(disagrees);
-    report.notes = live.map(|live| live.notes.clone()).unwrap_or_default();
+    report.findings.extend(unknown);
+    report.notes = live.subject.as_ref().map(|live| live.notes.clone()).unwrap_or_default();
     Ok(report)
 }
 
 /// The live daemon's environment against this terminal's.
-fn live_line(host: &Host, redactor: &Redactor, live: Option<&Subject>) -> Line {
+fn live_line(host: &Host, redactor: &Redactor, live: &Live, program: &Path) -> Line {
     let line = |outcome, says: String, evidence| Line { line: "live", claim: None, outcome, says, evidence };
-    let Some(daemon) = live else {
-        return line(None, "not looked at: no daemon of it runs here".to_owned(), Vec::new());
+    let Some(daemon) = &live.subject else {
+        return line(None, format!("not looked at: {}", live.why), Vec::new());
     };
     let terminal = Subject::terminal(host);
     let (theirs, ours) = match (daemon.known(), terminal.known()) {
@@ -176,9 +192,13 @@ fn live_line(host: &Host, redactor: &Redactor, live: Option<&Subject>) -> Line {
             detail: format!("not the same: {}", names.join(", ")),
         });
     }
+    let another = match program_of(host, daemon) {
+        Some(theirs) if !live::one_file(&theirs, program) => format!("; it runs another program, {}", theirs.display()),
+        _ => String::new(),
+    };
     let says = match names.len() {
-        0 => "the daemon has this terminal's environment: it tells the two apart no more".to_owned(),
-        count => format!("the daemon does not have this terminal's environment: {count} variables are not the same"),
+        0 => format!("the daemon has this terminal's environment: it tells the two apart no more{another}"),
+        count => format!("the daemon does not have this terminal's environment: {count} variables are not the same{another}"),
     };
     line(Some(if names.is_empty() { Outcome::Refuted } else { Outcome::Confirmed }), says, evidence)
 }

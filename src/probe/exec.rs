@@ -10,15 +10,16 @@ mod steps;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::agent::quote;
 use crate::host::listen::{self, Address};
 use crate::host::{Host, interrupt};
 use crate::report::Progress;
-use crate::verdict::{How, Outcome};
+use crate::verdict::Outcome;
 
 use super::nest::Nest;
 use super::readback::{Readback, Seen, Silence};
 use super::trail::{Stop, Trail};
-use super::{Channel, Cleanup, Data, Judged, Probed, listed, now, token};
+use super::{Channel, Cleanup, Data, Judged, Probed, listed, token};
 use recipe::Recipe;
 use steps::Steps;
 
@@ -33,17 +34,10 @@ pub fn probe(recipe: &Recipe, repeat: Option<u32>, patience: Duration, progress:
     let host = Probed { product: recipe.id.clone(), version: None, pid: None, spawned: true };
     let mut trail = Trail::default();
     let times = repeat.or(recipe.repeat).unwrap_or(1).max(1);
-    let ended = match Nest::new() {
-        Ok(nest) => {
-            let ended = in_nest(recipe, &nest, times, patience, &mut trail, progress);
-            nest.remove(&mut cleanup);
-            ended
-        }
-        Err(error) => Err(Stop::Failed(format!("a private directory cannot be made: {error}"))),
-    };
-    let control = match recipe.control.is_empty() {
-        false => "The same without the injection does not have what is expected.",
-        true => "The host's shell calls back.",
+    let ended = both(recipe, times, patience, &mut trail, &mut cleanup, progress);
+    let control = match recipe.controlled().is_some() {
+        true => "The same without the injection does not have what is expected.",
+        false => "The host's shell calls back.",
     };
     let judged = trail.judged(ended, |outcome, asked, readback, evidence| Judged {
         id: recipe.id.clone(),
@@ -59,7 +53,45 @@ pub fn probe(recipe: &Recipe, repeat: Option<u32>, patience: Duration, progress:
     Data { host: Some(host), claims: vec![judged], cleanup, plan: Vec::new() }
 }
 
-fn in_nest(recipe: &Recipe, nest: &Nest, times: u32, patience: Duration, trail: &mut Trail, progress: &Progress) -> Result<(), Stop> {
+/// The runs, and then the control: each in a private directory of its own, so that nothing of the one is in the other.
+fn both(
+    recipe: &Recipe,
+    times: u32,
+    patience: Duration,
+    trail: &mut Trail,
+    cleanup: &mut Cleanup,
+    progress: &Progress,
+) -> Result<(), Stop> {
+    let injected = [("nonce", format!("nonce-{}", token()?)), ("canary", format!("canary-{}", token()?))];
+    let mut homes = 0;
+    let mut ended = Ok(());
+    for injecting in [true, false] {
+        if ended.is_err() || !injecting && recipe.controlled().is_none() {
+            break;
+        }
+        let nest = Nest::new().map_err(|error| Stop::Failed(format!("a private directory cannot be made: {error}")))?;
+        ended = in_nest(recipe, &nest, &injected, (patience, injecting), cleanup, |readback, steps| match recipe.controlled() {
+            Some(words) if !injecting => control(recipe, words, readback, steps, trail),
+            _ => runs(recipe, readback, steps, times, trail, progress),
+        });
+        let mut removed = Cleanup::default();
+        nest.remove(&mut removed);
+        homes += removed.removed.len();
+        removed.removed.clear();
+        cleanup.join(removed);
+    }
+    cleanup.removed(homes, "private home", "private homes");
+    ended
+}
+
+fn in_nest(
+    recipe: &Recipe,
+    nest: &Nest,
+    injected: &[(&'static str, String)],
+    (patience, injecting): (Duration, bool),
+    cleanup: &mut Cleanup,
+    what: impl FnOnce(&Readback, &mut Steps<'_>) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let address = match recipe.abstract_socket {
         true => Address::Abstract(format!("whoseenv-{}", token()?)),
         false => Address::Path(nest.join("ear")),
@@ -67,20 +99,31 @@ fn in_nest(recipe: &Recipe, nest: &Nest, times: u32, patience: Duration, trail: 
     let readback = Readback::open(address)?;
     let uid = rustix::process::geteuid().as_raw();
     let user = Host::live().user_name(uid).unwrap_or_else(|| uid.to_string());
-    let words: HashMap<&'static str, String> = [
+    let mut words: HashMap<&'static str, String> = [
         ("dir", nest.dir().display().to_string()),
         ("name", format!("whoseenv-{}", &token()?[..8])),
-        ("nonce", format!("nonce-{}", token()?)),
-        ("canary", format!("canary-{}", token()?)),
         ("port", listen::free_port()?.to_string()),
         ("uid", uid.to_string()),
         ("user", user),
     ]
     .into();
-    let mut steps = Steps::new(recipe, nest, words, patience)?;
-    let done = runs(recipe, &readback, &mut steps, times, trail, progress);
-    interrupt::ignoring(|| steps.stop(trail));
+    words.extend(injected.iter().cloned());
+    let mut steps = Steps::new(recipe, nest, words, patience, injecting)?;
+    let done = what(&readback, &mut steps);
+    for (what, why) in interrupt::ignoring(|| steps.stop()) {
+        cleanup.failed(what, why);
+    }
     done
+}
+
+/// The run without the injection.
+fn control(recipe: &Recipe, words: &[String], readback: &Readback, steps: &mut Steps<'_>, trail: &mut Trail) -> Result<(), Stop> {
+    steps.prepare()?;
+    let seen = once(readback, steps, words, recipe)?;
+    let injected = expectations(recipe, steps, &seen).into_iter().filter(|(_, injected, _)| *injected).collect::<Vec<_>>();
+    let told = injected.is_empty() || injected.iter().any(|(_, _, holds)| !holds);
+    told_of(trail, "without the injection", &seen, "");
+    trail.control(told, "what is expected is there without the injection too")
 }
 
 fn runs(
@@ -98,13 +141,6 @@ fn runs(
     }
     steps.check()?;
     steps.prepare()?;
-    if !recipe.control.is_empty() {
-        let seen = once(readback, steps, &recipe.control, recipe)?;
-        let fulfilled = expectations(recipe, steps, &seen).into_iter().filter(|(_, injected, _)| *injected).collect::<Vec<_>>();
-        let told = fulfilled.is_empty() || fulfilled.iter().any(|(_, _, holds)| !holds);
-        told_of(trail, "without the injection", &seen, "");
-        trail.control(told, "what is expected is there without the injection too")?;
-    }
     for number in 1..=times {
         progress.reached(u64::from(number));
         let seen = once(readback, steps, &recipe.run, recipe)?;
@@ -203,6 +239,9 @@ fn once(readback: &Readback, steps: &mut Steps<'_>, argv: &[String], recipe: &Re
             }
         }
     }
+    if recipe.needs_whole_block() {
+        return Err(Stop::Failed("the host's shell did not call, and in band nothing can be told of only and added".to_owned()));
+    }
     steps.in_band(argv, recipe).map(Shown::Told)
 }
 
@@ -220,25 +259,65 @@ impl Trail {
 }
 
 /// What a run of the recipe would do.
-pub fn plan(recipe: &Recipe) -> Data {
-    let mut plan = vec!["make a private directory below the directory for temporary files, mode 0700, and listen on a socket".to_owned()];
-    plan.extend(recipe.files.keys().map(|path| format!("write DIR/{path}")));
-    let mut commands: Vec<&Vec<String>> = [&recipe.check].into_iter().filter(|words| !words.is_empty()).collect();
-    commands.extend(&recipe.prepare);
-    commands.extend([&recipe.start, &recipe.control, &recipe.run].into_iter().filter(|words| !words.is_empty()));
-    commands.extend(&recipe.stop);
-    plan.extend(commands.into_iter().map(|words| format!("run {}", words.join(" "))));
-    plan.extend(recipe.http.iter().map(|http| format!("{} {} {}", http.method, http.url, http.body)));
-    plan.push("end what runs, remove the directory, look again".to_owned());
+pub fn plan(recipe: &Recipe, repeat: Option<u32>) -> Data {
+    let mut plan = Vec::new();
+    let times = repeat.or(recipe.repeat).unwrap_or(1).max(1);
+    round(recipe, &recipe.run, times, true, &mut plan);
+    if let Some(words) = recipe.controlled() {
+        plan.push("the control, without the injection:".to_owned());
+        round(recipe, words, 1, false, &mut plan);
+    }
     Data { plan, ..Data::default() }
+}
+
+fn round(recipe: &Recipe, run: &[String], times: u32, injecting: bool, plan: &mut Vec<String>) {
+    let names = |of: &std::collections::BTreeMap<String, String>| of.keys().cloned().collect::<Vec<_>>().join(", ");
+    let words = |words: &[String]| words.iter().map(|word| plain(word)).collect::<Vec<_>>().join(" ");
+    let also = if recipe.env.is_empty() { String::new() } else { format!("; with {}", names(&recipe.env)) };
+    plan.push(
+        "make a private directory below the directory for temporary files, mode 0700, and listen on a socket; each command has a fixed environment".to_owned() + &also,
+    );
+    let lines = |text: &str| {
+        if injecting {
+            ""
+        } else if steps::without_injection(text) == text {
+            ""
+        } else {
+            ", without the lines that inject"
+        }
+    };
+    plan.extend(recipe.files.iter().map(|(path, text)| format!("write DIR/{path}{}", lines(text))));
+    let check = [&recipe.check].into_iter().filter(|words| injecting && !words.is_empty());
+    plan.extend(check.chain(&recipe.prepare).map(|argv| format!("run {}", words(argv))));
+    if !recipe.start.is_empty() {
+        plan.push(format!("start {}", words(&recipe.start)));
+    }
+    if injecting {
+        plan.extend(recipe.inject.iter().map(|argv| format!("run {}", words(argv))));
+        plan.extend(recipe.http.iter().map(|http| format!("send {} {} {}", http.method, http.url, http.body)));
+    }
+    let with = if recipe.run_env.is_empty() || !injecting { String::new() } else { format!("; with {}", names(&recipe.run_env)) };
+    let reads = recipe.stdin.as_ref().map(|text| format!("; it reads {} bytes{}", text.len(), lines(text))).unwrap_or_default();
+    let times = if times > 1 { format!("{times} times: ") } else { String::new() };
+    let (command, again) = match recipe.in_band {
+        true => ("{command} prints set or unset, length and equality", ""),
+        false if recipe.needs_whole_block() => ("{command} is WHOSEENV readback call SOCKET TOKEN; :", ""),
+        false => ("{command} is WHOSEENV readback call SOCKET TOKEN; :", "; and once more, in band, if no shell calls"),
+    };
+    plan.push(format!("{times}run {}{with}{reads}; {command}{again}", words(run)));
+    plan.extend(recipe.stop.iter().map(|argv| format!("run {}", words(argv))));
+    plan.push("end what runs, remove the directory, look again".to_owned());
+}
+
+/// A word as a shell would be given it; {words} stand as they are.
+fn plain(word: &str) -> String {
+    match word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        Some(inner) if !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_lowercase()) => word.to_owned(),
+        _ => quote(word.as_bytes()),
+    }
 }
 
 /// As evidence of a step that failed.
 fn failed_step(what: &str, why: &str) -> Stop {
     Stop::Failed(format!("{what}: {why}"))
-}
-
-/// A step whose failing leaves something behind.
-fn left(trail: &mut Trail, what: &str, why: &str) {
-    trail.saw(what.to_owned(), How::RunsACommand, format!("{why} (at {})", now()));
 }

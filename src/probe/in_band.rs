@@ -1,39 +1,66 @@
 //! The fall-back where a host's shell cannot call: what a command prints of some names.
 //!
-//! It prints set or unset, the length, and whether the value equals what was injected; never a value.
+//! It prints set or unset, the length, and whether the value equals what was injected; never a value. A host keeps the
+//! commands that it ran, so that no value is in the command either: it reads them from a private file.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use super::readback::quoted;
 use super::{Stop, token};
 
 /// A command that tells in band of some names.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct InBand {
     mark: String,
     command: String,
+    names: usize,
+    /// Holds the values, mode 0600; goes with this.
+    file: PathBuf,
+}
+
+impl Drop for InBand {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
 }
 
 impl InBand {
-    /// Asks about these names; with a value, whether it is that one.
+    /// Asks about these names; with a value, whether it is that one. The values are kept in a file in `private`.
     ///
     /// # Errors
-    /// When a shell has no variable of such a name.
-    pub fn about(names: &[(String, Option<String>)]) -> Result<InBand, Stop> {
-        let mark = format!("WHOSEENV-{}", &token()?[..8]);
-        let mut command = String::new();
-        for (name, value) in names {
+    /// When a shell has no variable of such a name, or the file cannot be written.
+    pub fn about(names: &[(String, Option<String>)], private: &Path) -> Result<InBand, Stop> {
+        let token = token()?;
+        let (mark, file) = (format!("WHOSEENV-{}", &token[..8]), private.join(format!("values-{}", &token[8..20])));
+        let path = quoted(&file.to_string_lossy());
+        let mut command = format!("r=no; if [ -r {path} ]; then r=yes; . {path}; fi; ");
+        let mut values = String::new();
+        for (number, (name, value)) in names.iter().enumerate() {
             let letters = |(at, byte): (usize, u8)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit();
             if name.is_empty() || !name.bytes().enumerate().all(letters) {
                 return Err(Stop::Failed(format!("{name}: a shell has no variable of this name, so that it cannot be read in band")));
             }
-            let same = value.as_ref().map_or("false".to_owned(), |value| format!("[ \"${{{name}-}}\" = {} ]", quoted(value)));
+            let same = match value {
+                Some(value) => {
+                    values.push_str(&format!("whoseenv_{number}={}\n", quoted(value)));
+                    format!(
+                        "if [ $r = no ]; then e=unread; elif [ \"${{{name}-}}\" = \"$whoseenv_{number}\" ]; then e=same; else e=other; fi"
+                    )
+                }
+                None => "e=other".to_owned(),
+            };
             command.push_str(&format!(
-                "if [ \"${{{name}+x}}\" ]; then s=set; else s=unset; fi; if {same}; then e=same; else e=other; fi; echo {mark} {name} $s ${{#{name}}} $e; "
+                "if [ \"${{{name}+x}}\" ]; then s=set; else s=unset; fi; {same}; echo {mark} {name} $s ${{#{name}}} $e; "
             ));
         }
         command.push(':');
-        Ok(InBand { mark, command })
+        let asking = InBand { mark, command, names: names.len(), file };
+        File::options().write(true).create_new(true).mode(0o600).open(&asking.file)?.write_all(values.as_bytes())?;
+        Ok(asking)
     }
 
     /// The line for the host's shell.
@@ -42,22 +69,34 @@ impl InBand {
     }
 
     /// What was told.
-    pub fn told(&self, output: &str) -> Telling {
-        Telling::parse(output, &self.mark)
+    ///
+    /// # Errors
+    /// When nothing was, or the shell could not read what to compare with.
+    pub fn told(&self, output: &str) -> Result<Telling, Stop> {
+        let told = Telling::parse(output, &self.mark);
+        if told.0.len() < self.names {
+            return Err(Stop::Failed("the host's shell did not call, and nothing came in band either".to_owned()));
+        }
+        if told.0.values().any(|(_, _, same)| same.is_none()) {
+            return Err(Stop::Failed(
+                "the host's shell may not read the private file with what was injected, to compare with it".to_owned(),
+            ));
+        }
+        Ok(told)
     }
 }
 
 /// What a command told in band of some names: set or unset, length, whether it equals what was injected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Telling(HashMap<String, (bool, usize, bool)>);
+pub struct Telling(HashMap<String, (bool, usize, Option<bool>)>);
 
 impl Telling {
-    /// Reads `WHOSEENV-<mark> NAME set|unset LENGTH same|other` lines.
+    /// Reads `WHOSEENV-<mark> NAME set|unset LENGTH same|other|unread` lines.
     pub fn parse(text: &str, mark: &str) -> Telling {
         let row = |line: &str| {
             let mut parts = line.trim_end().strip_prefix(mark)?.split(' ').skip(1);
             let (name, set, length, same) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-            Some((name.to_owned(), (set == "set", length.parse().ok()?, same == "same")))
+            Some((name.to_owned(), (set == "set", length.parse().ok()?, (same != "unread").then_some(same == "same"))))
         };
         Telling(text.lines().filter_map(row).collect())
     }
@@ -69,7 +108,7 @@ impl Telling {
 
     /// Whether it equals what was injected.
     pub fn equals(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|(_, _, same)| *same)
+        self.0.get(name).is_some_and(|(_, _, same)| *same == Some(true))
     }
 
     /// As evidence has it.
@@ -82,11 +121,6 @@ impl Telling {
         all.sort();
         all.join(", ")
     }
-
-    /// Whether nothing was told.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -98,5 +132,28 @@ mod tests {
         let told = Telling::parse("noise\nWHOSEENV-1 A set 3 same\nWHOSEENV-1 B unset 0 other\nWHOSEENV-2 C set 1 same\n", "WHOSEENV-1");
         assert!(told.is_set("A") && told.equals("A") && !told.is_set("B") && !told.is_set("C"));
         assert_eq!(told.words(), "A is set, 3 bytes, B is unset");
+    }
+
+    #[test]
+    fn no_value_is_in_the_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = "hunter2 'SECRET' $(x)";
+        let about = [("A".to_owned(), Some(secret.to_owned())), ("B".to_owned(), Some("b".to_owned())), ("C".to_owned(), None)];
+        let asking = InBand::about(&about, dir.path()).unwrap();
+        assert!(!asking.command().contains("hunter2"), "{}", asking.command());
+        for shell in ["sh", "bash"] {
+            let ran = std::process::Command::new(shell)
+                .args(["-c", asking.command()])
+                .env("A", secret)
+                .env("B", "x")
+                .env_remove("C")
+                .output()
+                .unwrap();
+            let told = asking.told(&String::from_utf8(ran.stdout).unwrap()).unwrap();
+            assert!(told.equals("A") && !told.equals("B") && told.is_set("B") && !told.is_set("C"), "{told:?}");
+        }
+        std::fs::remove_file(&asking.file).unwrap();
+        let ran = std::process::Command::new("sh").args(["-c", asking.command()]).output().unwrap();
+        assert!(asking.told(&String::from_utf8(ran.stdout).unwrap()).is_err(), "what cannot be compared is not told");
     }
 }

@@ -4,6 +4,7 @@ pub mod api;
 pub mod bed;
 mod disk;
 pub mod live;
+mod mark;
 mod plain;
 mod removal;
 pub mod spawn;
@@ -250,8 +251,9 @@ pub fn plan(target: &Target) -> Data {
         plan.push(format!("GET {path} (until one answers; then requests as {dialect:?} has them)"));
     }
     let shell = "WHOSEENV readback call SOCKET TOKEN; :";
+    let name = api::Name { title: "whoseenv probe MARK".to_owned(), session: "ID".to_owned() };
     for dialect in [api::Dialect::V1, api::Dialect::V2] {
-        let mut requests = vec![dialect.create(place), dialect.shell("ID", shell), dialect.pty(place, shell)];
+        let mut requests = vec![dialect.create(place, &name), dialect.shell("ID", shell), dialect.pty(place, &name.title, shell)];
         if matches!(target, Target::Spawn(_)) {
             requests.push(dialect.turn("ID", "whoseenv TOKEN"));
         }

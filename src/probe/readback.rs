@@ -206,7 +206,8 @@ fn look(mut caller: Caller, host_pid: Option<Pid>) -> Result<Seen, Silence> {
     let seen = match seen {
         Some(seen) => Ok(seen),
         // Of another pid namespace, or another account's: the helper itself can read its parent.
-        None => from_inside(&mut caller.stream).map_err(|error| Silence::Broken(format!("the shell could not be read: {error}"))),
+        None => from_inside(&mut caller.stream, &machine, caller.pid)
+            .map_err(|error| Silence::Broken(format!("the shell could not be read: {error}"))),
     };
     let _ = caller.stream.write_all(&[GO]);
     seen
@@ -239,7 +240,7 @@ fn added(before: &Environ, after: &Environ) -> Vec<String> {
     names.filter(|name| is_new(name)).collect()
 }
 
-fn from_inside(stream: &mut UnixStream) -> std::io::Result<Seen> {
+fn from_inside(stream: &mut UnixStream, machine: &Host, helper: Option<Pid>) -> std::io::Result<Seen> {
     stream.write_all(&[TELL])?;
     let mut number = || -> std::io::Result<u32> {
         let mut bytes = [0; 4];
@@ -252,11 +253,14 @@ fn from_inside(stream: &mut UnixStream) -> std::io::Result<Seen> {
     }
     let mut block = vec![0; length as usize];
     stream.read_exact(&mut block)?;
+    // Whose number it is: only where both sides count processes alike.
+    let alike = helper.and_then(|helper| machine.process(helper).stat().ok()).is_some_and(|helper| helper.ppid == shell);
+    let name = |pid: Pid| machine.process(pid).stat().ok().filter(|_| alike).map(|stat| stat.comm.lossy().into_owned());
     Ok(Seen {
         shell,
-        shell_name: String::new(),
+        shell_name: name(shell).unwrap_or_else(|| "a shell".to_owned()),
         parent,
-        parent_name: String::new(),
+        parent_name: name(parent).unwrap_or_else(|| "a process".to_owned()),
         block: Environ::parse(&block),
         added: Vec::new(),
         source: format!("/proc/{shell}/environ, read by the helper beside it"),

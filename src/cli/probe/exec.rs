@@ -8,7 +8,7 @@ use super::super::{Global, Start};
 use crate::diagnose::probing;
 use crate::host::{files, interrupt};
 use crate::probe::exec::{self, recipe};
-use crate::report::{Exit, Page, Problem, Progress, Style, Text};
+use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 
 /// Any host that a few lines describe: how to start it, inject, make it run a command, and what to expect
 ///
@@ -70,15 +70,22 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(problem) => return start.problem("probe", &problem),
     };
     if args.list {
-        return start.printer.page(&list(&known));
+        let rows =
+            known.iter().map(|recipe| recipe::Listed { id: recipe.id.clone(), text: recipe.text.clone(), needs: recipe.needs.clone() });
+        let report = Report::new("probe-recipes", recipe::Recipes { recipes: rows.collect() });
+        return start.answer(report, |report| list(&report.data.recipes));
     }
     let mut recipe = match wanted(&args, &known) {
         Ok(recipe) => recipe,
         Err(problem) => return start.problem("probe", &problem),
     };
     recipe.in_band |= args.in_band;
+    if let Err(error) = recipe::sound(&recipe) {
+        let hint = "Without --in-band the shell's whole environment is read.";
+        return start.problem("probe", &Problem::new(Exit::Usage, error.to_string()).hint(hint));
+    }
     if args.dry_run {
-        return start.answer(probing::report("probe", exec::plan(&recipe), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", exec::plan(&recipe, args.repeat), &[]), |report| super::page(report, start.verbose));
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
@@ -120,7 +127,7 @@ fn wanted(args: &Args, known: &[recipe::Recipe]) -> Result<recipe::Recipe, Probl
     let recipe = recipe::Recipe {
         id: "command".to_owned(),
         text: "The command has the environment that is expected.".to_owned(),
-        env: args.set.iter().cloned().chain(canaries).collect(),
+        run_env: args.set.iter().cloned().chain(canaries).collect(),
         run: args.run.clone(),
         expect: recipe::Expect {
             set: args.set.iter().cloned().collect(),
@@ -136,7 +143,7 @@ fn wanted(args: &Args, known: &[recipe::Recipe]) -> Result<recipe::Recipe, Probl
     Ok(recipe)
 }
 
-fn list(known: &[recipe::Recipe]) -> Page {
+fn list(known: &[recipe::Listed]) -> Page {
     let mut page = Page::new();
     let rows = known.iter().map(|recipe| vec![Text::styled(Style::Strong, &recipe.id), Text::plain(&recipe.text)]).collect();
     page.table(0, vec!["RECIPE", "CLAIMS"], rows);

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::Rows;
 
 /// The recipes that are part of the program.
 const BUILT_IN: &str = include_str!("recipes.toml");
 
 /// The keys of a recipe, for the man page.
-pub const KEYS: [(&str, &str); 18] = [
+pub const KEYS: [(&str, &str); 19] = [
     ("id, text", "A stable id, and what is claimed in one sentence."),
     ("documented", "What the host's documents say, where they say something."),
     ("needs", "Programs that must be in PATH; without one the recipe is not supported here."),
@@ -17,11 +20,15 @@ pub const KEYS: [(&str, &str); 18] = [
     ("files", "Files that are written first, below the private directory: path = text."),
     ("prepare", "Commands before the run, each to its end."),
     ("start", "A command that stays, and is ended at the end."),
-    ("http", "A request before the run, to loopback alone: method, url, body (JSON)."),
+    ("inject", "Commands that inject: before the run, to their end, and not before the control."),
+    ("http", "A request that injects: before the run, and not before the control; to loopback alone: method, url, body (JSON)."),
     ("run", "The command that makes the host run {command}."),
-    ("run_env", "Variables of that command alone."),
-    ("stdin", "What that command reads."),
-    ("control", "The same command without the injection: what set and added name must not be there as expected."),
+    ("run_env", "Variables of that command alone, which the control has not."),
+    ("stdin", "What that command reads; the control without the lines that hold {nonce} or {canary}, and so it is with files."),
+    (
+        "control",
+        "The run without the injection, in a private directory of its own: what set and added name must not be there as expected. Without it the run's own words, for an injection by run_env, stdin, files, inject or http.",
+    ),
     ("stop", "Commands at the end, whatever happened."),
     ("repeat", "So many runs, each judged."),
     ("abstract", "The read-back's socket has an abstract name: for another account, or a private /tmp."),
@@ -60,6 +67,8 @@ pub struct Recipe {
     pub run_env: BTreeMap<String, String>,
     /// What it reads.
     pub stdin: Option<String>,
+    /// Commands that inject.
+    pub inject: Vec<Vec<String>>,
     /// A request before the run.
     pub http: Option<Injection>,
     /// The same without the injection.
@@ -103,6 +112,34 @@ pub struct Expect {
     pub only: Option<Vec<String>>,
     /// Names that the shell itself must add.
     pub added: Vec<String>,
+}
+
+/// The recipes that are known.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Recipes {
+    /// In the order in which they are read: the program's, the user's, a file's.
+    pub recipes: Vec<Listed>,
+}
+
+/// A recipe in a list.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// What is claimed.
+    pub text: String,
+    /// Programs that must be in PATH.
+    pub needs: Vec<String>,
+}
+
+impl Rows for Recipes {
+    type Row = Listed;
+    const FIELD: Option<&'static str> = Some("recipes");
+
+    fn split(mut self) -> (Option<Self>, Vec<Listed>) {
+        let rows = std::mem::take(&mut self.recipes);
+        (Some(self), rows)
+    }
 }
 
 #[derive(Deserialize)]
@@ -155,11 +192,28 @@ pub fn sound(recipe: &Recipe) -> Result<(), RecipeError> {
             faulty("neither run nor stdin has the word {command}")
         }
         _ if nothing => faulty("it expects nothing"),
+        _ if recipe.in_band && recipe.needs_whole_block() => faulty("in band, nothing can be told of only and added"),
         // A path that leads out of the private directory would be written to.
         _ if recipe.files.keys().any(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) => {
             faulty("a file is not below the private directory")
         }
         _ => Ok(()),
+    }
+}
+
+impl Recipe {
+    /// What it expects is seen in the shell's whole block alone.
+    pub fn needs_whole_block(&self) -> bool {
+        self.expect.only.is_some() || !self.expect.added.is_empty()
+    }
+
+    /// The words of the control: its own, else the run's; none where nothing that is expected was injected.
+    pub fn controlled(&self) -> Option<&Vec<String>> {
+        match self.control.is_empty() {
+            false => Some(&self.control),
+            true if self.expect.set.is_empty() && self.expect.added.is_empty() => None,
+            true => Some(&self.run),
+        }
     }
 }
 

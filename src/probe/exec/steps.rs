@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use super::failed_step;
 use super::recipe::Recipe;
-use super::{failed_step, left};
 use crate::host::child::{self, Child};
 use crate::host::http::{Http, Question};
 use crate::host::interrupt;
 use crate::probe::in_band::{InBand, Telling};
 use crate::probe::nest::Nest;
-use crate::probe::trail::{Stop, Trail};
+use crate::probe::trail::Stop;
 
 /// The commands of a recipe.
 pub struct Steps<'r> {
@@ -20,6 +20,15 @@ pub struct Steps<'r> {
     words: HashMap<&'static str, String>,
     patience: Duration,
     server: Option<Child>,
+    /// With what the recipe injects; the control is without.
+    injecting: bool,
+    /// Something was done that `stop` undoes.
+    began: bool,
+}
+
+/// What a round without the injection has of a text: the lines without what only this probe could have put there.
+pub fn without_injection(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.contains("{nonce}") && !line.contains("{canary}")).collect()
 }
 
 /// A command that runs.
@@ -54,10 +63,17 @@ impl<'r> Steps<'r> {
     ///
     /// # Errors
     /// When one cannot be written.
-    pub fn new(recipe: &'r Recipe, nest: &'r Nest, words: HashMap<&'static str, String>, patience: Duration) -> Result<Steps<'r>, Stop> {
-        let steps = Steps { recipe, nest, words, patience, server: None };
+    pub fn new(
+        recipe: &'r Recipe,
+        nest: &'r Nest,
+        words: HashMap<&'static str, String>,
+        patience: Duration,
+        injecting: bool,
+    ) -> Result<Steps<'r>, Stop> {
+        let steps = Steps { recipe, nest, words, patience, server: None, injecting, began: false };
         for (path, text) in &recipe.files {
-            nest.write(path, &steps.filled(text)).map_err(|error| failed_step(path, &error.to_string()))?;
+            let text = if injecting { text.clone() } else { without_injection(text) };
+            nest.write(path, &steps.filled(&text)).map_err(|error| failed_step(path, &error.to_string()))?;
         }
         Ok(steps)
     }
@@ -79,12 +95,14 @@ impl<'r> Steps<'r> {
         };
         let argv: Vec<OsString> = argv.iter().map(|word| fill(word).into()).collect();
         let mut env = self.nest.environment();
-        let run_env = more.then_some(&self.recipe.run_env).into_iter().flatten();
+        let run_env = (more && self.injecting).then_some(&self.recipe.run_env).into_iter().flatten();
         for (name, value) in self.recipe.env.iter().chain(run_env) {
             env.retain(|(known, _)| known != name.as_str());
             env.push((name.into(), self.filled(value).into()));
         }
-        let stdin = self.recipe.stdin.as_ref().filter(|_| more).map(&fill).map(String::into_bytes);
+        let stdin = self.recipe.stdin.as_ref().filter(|_| more);
+        let stdin = stdin.map(|text| if self.injecting { text.clone() } else { without_injection(text) });
+        let stdin = stdin.as_ref().map(fill).map(String::into_bytes);
         let what = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let recipe = child::Recipe { argv, env, cwd: self.nest.join("work"), leaves: true };
         Child::start_with(&recipe, stdin).map_err(|error| failed_step(&what, &error.to_string()))
@@ -125,11 +143,18 @@ impl<'r> Steps<'r> {
     /// # Errors
     /// When a step fails.
     pub fn prepare(&mut self) -> Result<(), Stop> {
+        self.began = true;
         for argv in &self.recipe.prepare {
             self.through(argv).map_err(|why| failed_step(&argv.join(" "), &why))?;
         }
         if !self.recipe.start.is_empty() {
             self.server = Some(self.start(&self.recipe.start, None, false)?);
+        }
+        if !self.injecting {
+            return Ok(());
+        }
+        for argv in &self.recipe.inject {
+            self.through(argv).map_err(|why| failed_step(&argv.join(" "), &why))?;
         }
         if let Some(injection) = &self.recipe.http {
             let url = self.filled(&injection.url);
@@ -170,24 +195,25 @@ impl<'r> Steps<'r> {
         let expect = &recipe.expect;
         let injected = expect.set.iter().map(|(name, value)| (name.clone(), Some(self.filled(value))));
         let others = expect.present.iter().chain(&expect.absent).map(|name| (name.clone(), None));
-        let asking = InBand::about(&injected.chain(others).collect::<Vec<_>>())?;
+        let asking = InBand::about(&injected.chain(others).collect::<Vec<_>>(), self.nest.dir())?;
         let mut running = self.run(argv, asking.command())?;
         running.wait(self.patience);
-        let told = asking.told(&running.0.printed());
-        if told.is_empty() {
-            return Err(Stop::Failed("the host's shell did not call, and nothing came in band either".to_owned()));
-        }
-        Ok(told)
-    }
-
-    /// Ends what runs.
-    pub fn stop(&mut self, trail: &mut Trail) {
-        for argv in &self.recipe.stop {
-            if let Err(why) = self.through(argv) {
-                left(trail, &argv.join(" "), &why);
+        // What it printed last may still be on its way.
+        let end = Instant::now() + Duration::from_secs(2);
+        loop {
+            match asking.told(&running.0.printed()) {
+                Err(_) if Instant::now() < end && interrupt::came().is_none() => std::thread::sleep(Duration::from_millis(5)),
+                told => return told,
             }
         }
+    }
+
+    /// Runs the recipe's last commands, if anything was begun, and ends what runs; the commands that failed, and why.
+    pub fn stop(&mut self) -> Vec<(String, String)> {
+        let stop = self.recipe.stop.iter().filter(|_| self.began);
+        let undone = stop.filter_map(|argv| Some((argv.join(" "), self.through(argv).err()?))).collect();
         self.server = None;
         child::sweep();
+        undone
     }
 }

@@ -68,26 +68,44 @@ pub fn ask(http: &Http, method: &str, path: &str, body: Option<&Value>, patience
     http.ask(&Question { method, path, headers: &[], body }, patience).wait()
 }
 
+/// What a session of a probe is called.
+#[derive(Clone, Debug)]
+pub struct Name {
+    /// Its title (1.x).
+    pub title: String,
+    /// Its id (the preview and 2.x).
+    pub session: String,
+}
+
 /// A request: method, path, body.
 pub type Request = (&'static str, String, Option<Value>);
 
 impl Dialect {
-    /// Makes a session in a directory.
-    pub fn create(self, directory: &Path) -> Request {
+    /// Makes a session in a directory, called `name`: 1.x takes a title, the preview an id (next-16350).
+    pub fn create(self, directory: &Path, name: &Name) -> Request {
         match self {
-            Dialect::V1 => ("POST", format!("/session?{}", self.place(directory)), Some(json!({"title": "whoseenv probe"}))),
-            Dialect::V2 => ("POST", "/api/session".to_owned(), Some(json!({"location": {"directory": directory}}))),
+            Dialect::V1 => ("POST", format!("/session?{}", self.place(directory)), Some(json!({"title": name.title}))),
+            Dialect::V2 => ("POST", "/api/session".to_owned(), Some(json!({"id": name.session, "location": {"directory": directory}}))),
         }
+    }
+
+    /// Lists the sessions.
+    pub fn sessions(self, directory: &Path) -> String {
+        match self {
+            Dialect::V1 => format!("/session?{}&limit=200", self.place(directory)),
+            Dialect::V2 => "/api/session?limit=200".to_owned(),
+        }
+    }
+
+    /// Lists the PTYs of a directory.
+    pub fn ptys(self, directory: &Path) -> String {
+        format!("{}?{}", if self == Dialect::V1 { "/pty" } else { "/api/pty" }, self.place(directory))
     }
 
     /// The id in the answer to a creation.
     pub fn id(self, reply: &Reply) -> Option<String> {
         let body = reply.json().filter(|_| (200..300).contains(&reply.status))?;
-        let id = if self == Dialect::V1 { &body["id"] } else { &body["data"]["id"] };
-        // It becomes part of a path.
-        id.as_str()
-            .filter(|id| id.len() < 100 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)))
-            .map(str::to_owned)
+        sound_id(if self == Dialect::V1 { &body } else { &body["data"] })
     }
 
     /// A session's own path.
@@ -125,10 +143,9 @@ impl Dialect {
     }
 
     /// Opens a PTY with a command in it.
-    pub fn pty(self, directory: &Path, command: &str) -> Request {
-        let path = if self == Dialect::V1 { "/pty" } else { "/api/pty" };
-        let body = json!({"command": "/bin/bash", "args": ["-c", command], "cwd": directory, "title": "whoseenv probe"});
-        ("POST", format!("{path}?{}", self.place(directory)), Some(body))
+    pub fn pty(self, directory: &Path, title: &str, command: &str) -> Request {
+        let body = json!({"command": "/bin/bash", "args": ["-c", command], "cwd": directory, "title": title});
+        ("POST", self.ptys(directory), Some(body))
     }
 
     /// Closes a PTY.
@@ -144,13 +161,29 @@ impl Dialect {
     }
 }
 
+/// The id of something, if it can be part of a path.
+pub fn sound_id(item: &Value) -> Option<String> {
+    let sound = |id: &&str| id.len() < 100 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    item["id"].as_str().filter(sound).map(str::to_owned)
+}
+
+/// Lists the commands without a trace (2.0 and its preview).
+pub fn bare_shells(directory: &Path) -> String {
+    format!("/api/shell?{}", Dialect::V2.place(directory))
+}
+
+/// The path of one of them.
+pub fn bare_path(directory: &Path, id: &str) -> String {
+    format!("/api/shell/{id}?{}", Dialect::V2.place(directory))
+}
+
 /// Runs a command without a trace in a session (2.0 and its preview); answers at once.
 pub fn bare_shell(directory: &Path, session: Option<&str>, command: &str) -> Request {
     let mut body = json!({"command": command, "cwd": directory, "timeout": 60_000});
     if let Some(session) = session {
         body["metadata"] = json!({"sessionID": session});
     }
-    ("POST", format!("/api/shell?{}", Dialect::V2.place(directory)), Some(body))
+    ("POST", bare_shells(directory), Some(body))
 }
 
 /// Uploads an environment to a session.

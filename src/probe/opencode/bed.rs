@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::host::http::{Asked, Http, NoAnswer, Question, Reply};
 use crate::host::{Environ, Host, Pid, interrupt};
 
-use super::api::{self, Dialect, Health, Request, ask};
+use super::api::{self, Dialect, Health, Name, Request, ask};
+use super::mark::Mark;
 use crate::probe::in_band::{InBand, Telling};
 use crate::probe::readback::{Expected, Readback, Seen, Silence};
 use crate::probe::stub_model::StubModel;
@@ -17,6 +18,9 @@ use crate::probe::{Stop, shown};
 /// What a host lays over a command's environment, or its shell adds: by name. What stands there is O7's matter.
 pub const OVERLAY: [&str; 11] =
     ["TERM", "OPENCODE_TERMINAL", "AGENT", "OPENCODE", "OPENCODE_PID", "AI_AGENT", "OPENCODE_SESSION_ID", "PWD", "SHLVL", "_", "OLDPWD"];
+
+/// A command that is done and whose call is still on its way: a busy machine takes its time.
+const LAST_CHANCE: Duration = Duration::from_millis(1500);
 
 /// A host on which experiments are made.
 pub struct Bed {
@@ -34,19 +38,34 @@ pub struct Bed {
     pub model: Option<StubModel>,
     /// The directory of the sessions.
     pub place: PathBuf,
+    /// A directory that is the probe's alone.
+    pub private: PathBuf,
     /// Longest wait for one answer.
     pub patience: Duration,
     /// Names that are laid over every session's shell and are not the host's own overlay: a plugin's.
     pub plugins: Vec<String>,
+    /// What everything that is made is called by.
+    pub(super) mark: Mark,
     pub(super) made: Made,
 }
 
 /// What was made.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Made {
     pub(super) sessions: Vec<String>,
     pub(super) ptys: Vec<String>,
     pub(super) shells: Vec<String>,
+    /// What was asked for and not waited for to its answer.
+    pub(super) pending: Vec<Pending>,
+}
+
+/// Something that was asked for, and may be made although nobody waited.
+pub(super) struct Pending {
+    pub(super) asked: Asked,
+    pub(super) what: String,
+    pub(super) kind: Kind,
+    /// The id that it was given is known.
+    pub(super) named: bool,
 }
 
 /// The ways to a shell.
@@ -73,21 +92,30 @@ pub struct Running {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
+    Session,
     Plain,
     Pty,
     Bare,
 }
 
 impl Bed {
-    /// A host that answers.
+    /// A host that answers; the directory of its sessions, and one that is the probe's alone.
     ///
     /// # Errors
     /// When its process cannot be read.
-    pub fn new(http: Http, health: Health, daemon: Pid, readback: Readback, place: PathBuf, patience: Duration) -> Result<Bed, Stop> {
+    pub fn new(
+        http: Http,
+        health: Health,
+        daemon: Pid,
+        readback: Readback,
+        (place, private): (PathBuf, PathBuf),
+        patience: Duration,
+    ) -> Result<Bed, Stop> {
         let block = Host::live().process(daemon).environ();
         let block = block.map_err(|reason| Stop::Failed(format!("/proc/{daemon}/environ: {reason}")))?;
-        Ok(Bed { http, health, daemon, block, readback, model: None, place, patience, plugins: Vec::new(), made: Made::default() })
+        let (mark, made) = (Mark::new()?, Made::default());
+        Ok(Bed { http, health, daemon, block, readback, model: None, place, private, patience, plugins: Vec::new(), mark, made })
     }
 
     /// Which API it speaks.
@@ -108,8 +136,9 @@ impl Bed {
     /// # Errors
     /// When the host makes none.
     pub fn session(&mut self) -> Result<String, Stop> {
-        let request = self.dialect().create(&self.place);
-        self.creating(&request)
+        let name = self.mark.name()?;
+        let request = self.dialect().create(&self.place, &name);
+        self.creating_named(&request, Some(name))
     }
 
     /// A new session by a request that makes one.
@@ -117,8 +146,30 @@ impl Bed {
     /// # Errors
     /// When the host makes none.
     pub fn creating(&mut self, request: &Request) -> Result<String, Stop> {
-        let reply = self.send(request)?;
-        let id = self.dialect().id(&reply).ok_or_else(|| Stop::Failed(format!("{} {}: {}", request.0, request.1, reply.shape())))?;
+        self.creating_named(request, None)
+    }
+
+    fn creating_named(&mut self, request: &Request, name: Option<Name>) -> Result<String, Stop> {
+        let (method, path, body) = request;
+        let asked = self.http.ask(&Question { method, path, headers: &[], body: body.as_ref() }, self.patience);
+        let reply = match asked.wait() {
+            Ok(reply) => reply,
+            Err(no) => {
+                // It may be made all the same, and is then called so.
+                let id = name.filter(|_| self.dialect() == Dialect::V2).map(|name| name.session);
+                self.made.pending.push(Pending { asked, what: format!("{method} {path}"), kind: Kind::Session, named: id.is_some() });
+                self.made.sessions.extend(id);
+                return Err(no.into());
+            }
+        };
+        if let (400, Some(_), Some(body)) = (reply.status, &name, body) {
+            // A host that gives its ids alone.
+            let mut body = body.clone();
+            if body.as_object_mut().and_then(|body| body.remove("id")).is_some() {
+                return self.creating_named(&(method, path.clone(), Some(body)), None);
+            }
+        }
+        let id = self.dialect().id(&reply).ok_or_else(|| Stop::Failed(format!("{method} {path}: {}", reply.shape())))?;
         self.made.sessions.push(id.clone());
         Ok(id)
     }
@@ -165,8 +216,9 @@ impl Bed {
         let (request, waits, kind) = match way {
             Way::Session(id) => (dialect.shell(id, &command), true, Kind::Plain),
             // It stays until it is closed: next-16350 keeps four files and three threads for each that ends by itself.
-            Way::Pty => (dialect.pty(&self.place, &format!("{command}; read -r _")), false, Kind::Pty),
-            Way::Bare(session) => (api::bare_shell(&self.place, session, &command), false, Kind::Bare),
+            Way::Pty => (dialect.pty(&self.place, &self.mark.title(), &format!("{command}; read -r _")), false, Kind::Pty),
+            // The command ends with a colon, which does nothing with what follows.
+            Way::Bare(session) => (api::bare_shell(&self.place, session, &format!("{command} '{}'", self.mark.title())), false, Kind::Bare),
             Way::Tool(id) => {
                 let Some(model) = &self.model else {
                     return Err(Stop::Failed("the model's tool is not asked: a live host has a model of its own".to_owned()));
@@ -205,28 +257,54 @@ impl Bed {
     /// # Errors
     /// When it does not come.
     pub fn finish(&mut self, running: Running) -> Result<Seen, Stop> {
-        let end = Instant::now() + self.patience;
         let mut answer = None;
+        let seen = self.called(&running, &mut answer);
+        let Running { asked, what, kind, .. } = running;
+        match (answer, &seen) {
+            (Some(_), _) => {}
+            (None, Ok(_)) => match asked.wait() {
+                Ok(reply) => self.note(kind, &reply),
+                Err(no) => {
+                    self.made.pending.push(Pending { asked, what, kind, named: false });
+                    return Err(no.into());
+                }
+            },
+            // What it makes is removed all the same.
+            (None, Err(_)) => self.made.pending.push(Pending { asked, what, kind, named: false }),
+        }
+        let seen = seen?;
+        if let (Kind::Pty, Some(id)) = (kind, self.made.ptys.last()) {
+            // Looked for again at the end, with everything else.
+            self.send(&self.dialect().close_pty(&self.place, id))?;
+        }
+        Ok(seen)
+    }
+
+    /// What the shell was given, once it has called; and the host's answer, if it came before that.
+    fn called(&mut self, running: &Running, answer: &mut Option<Reply>) -> Result<Seen, Stop> {
+        let end = Instant::now() + self.patience;
         let mut last_chance = None::<Instant>;
-        let seen = loop {
+        loop {
             match running.expected.read(Duration::from_millis(10), Some(self.daemon)) {
-                Ok(seen) => break seen,
+                Ok(seen) => return Ok(seen),
                 Err(Silence::Broken(why)) => return Err(Stop::Failed(format!("{}: {why}", running.what))),
                 Err(Silence::NotYet) => {}
             }
             if interrupt::came().is_some() {
                 return Err(Stop::Failed("interrupted".to_owned()));
             }
-            if answer.is_none() {
-                answer = running.asked.poll(Duration::ZERO).transpose()?;
-                if let Some(reply) = &answer {
-                    self.note(&running, reply);
-                    if !(200..300).contains(&reply.status) || reply.kind == "text/html" {
-                        return Err(Stop::Failed(format!("{}: {}", running.what, reply.shape())));
-                    }
-                    // It says that it is done, and nobody called: a moment for the call to arrive.
-                    last_chance = running.waits.then(|| Instant::now() + Duration::from_millis(300));
+            if answer.is_none()
+                && let Some(reply) = running.asked.poll(Duration::ZERO).transpose()?
+            {
+                self.note(running.kind, &reply);
+                let refused = !(200..300).contains(&reply.status) || reply.kind == "text/html";
+                let shape = reply.shape();
+                *answer = Some(reply);
+                if refused {
+                    return Err(Stop::Failed(format!("{}: {shape}", running.what)));
                 }
+                // It says that it is done, and nobody called: a moment for the call to arrive.
+                last_chance = running.waits.then(|| Instant::now() + LAST_CHANCE);
             }
             if last_chance.is_some_and(|end| Instant::now() > end) {
                 return Err(Stop::Silent(format!("{}: the command ended, and its shell did not call", running.what)));
@@ -238,16 +316,7 @@ impl Bed {
                     self.patience.as_secs()
                 )));
             }
-        };
-        if answer.is_none() {
-            let reply = running.asked.wait()?;
-            self.note(&running, &reply);
         }
-        if let (Kind::Pty, Some(id)) = (running.kind, self.made.ptys.last()) {
-            // Looked for again at the end, with everything else.
-            self.send(&self.dialect().close_pty(&self.place, id))?;
-        }
-        Ok(seen)
     }
 
     /// A session's shell, in band: for a host whose shells cannot call.
@@ -255,7 +324,7 @@ impl Bed {
     /// # Errors
     /// When nothing comes either.
     pub fn in_band(&self, session: &str, names: &[(String, Option<String>)]) -> Result<Telling, Stop> {
-        let asking = InBand::about(names)?;
+        let asking = InBand::about(names, &self.private)?;
         let reply = self.send(&self.dialect().shell(session, asking.command()))?;
         // 1.x has the output in the answer, the preview and 2.x in the session's messages.
         let answer = match self.dialect() {
@@ -264,15 +333,13 @@ impl Bed {
         };
         let mut texts = Vec::new();
         strings(&answer.json().unwrap_or_default(), &mut texts);
-        let told = asking.told(&texts.join("\n"));
-        if told.is_empty() {
-            return Err(Stop::Failed("the session's shell did not call, and nothing came in band either".to_owned()));
-        }
-        Ok(told)
+        asking.told(&texts.join("\n"))
     }
 
-    fn note(&mut self, running: &Running, reply: &Reply) {
-        match (running.kind, self.dialect().id(reply)) {
+    /// Notes what an answer says was made.
+    pub(super) fn note(&mut self, kind: Kind, reply: &Reply) {
+        match (kind, self.dialect().id(reply)) {
+            (Kind::Session, Some(id)) => self.made.sessions.push(id),
             (Kind::Pty, Some(id)) => self.made.ptys.push(id),
             (Kind::Bare, Some(id)) => self.made.shells.push(id),
             _ => {}

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::api;
+use super::api::{self, Dialect};
 use super::bed::Bed;
 use super::{Options, experiments};
 use crate::agent::opencode::service_file::{endpoint, parse_password};
@@ -53,7 +53,7 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let daemon = found.process.stat.pid;
     // Always the same one: a host keeps a row, watchers and workers for every directory that it saw.
     let place = std::env::temp_dir();
-    let bed = Bed::new(http, health.clone(), daemon, readback, place, options.patience);
+    let bed = Bed::new(http, health.clone(), daemon, readback, (place, nest.dir().to_owned()), options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
     let places = places(&bed.block);
@@ -61,7 +61,7 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let mut cleanup = Cleanup::default();
     progress.doing("removing what was made");
     bed.remove(places.first().map(PathBuf::as_path), &mut cleanup);
-    by_nature(&places, &mut cleanup);
+    by_nature(&places, &bed, &mut cleanup);
     drop(bed);
     let looked = cleanup.looked_again;
     nest.remove(&mut cleanup);
@@ -154,7 +154,15 @@ fn places(block: &Environ) -> Vec<PathBuf> {
 }
 
 /// What stays by the host's own nature, so that nobody has to find it.
-fn by_nature(places: &[PathBuf], cleanup: &mut Cleanup) {
+fn by_nature(places: &[PathBuf], bed: &Bed, cleanup: &mut Cleanup) {
+    if bed.dialect() == Dialect::V2 {
+        let temporary = bed.block.filled("TMPDIR").unwrap_or("/tmp").to_owned();
+        // Seen on next-16350: each daemon unpacks its libraries at their first use.
+        cleanup.by_nature(
+            "libraries that the program unpacks",
+            format!("{temporary}/.*-0000000N.so, of the daemon's account: the first PTY or watched directory of a daemon brings them, whoever asks"),
+        );
+    }
     let data = places.first().map(|place| place.display().to_string()).unwrap_or_default();
     cleanup.by_nature(
         "one project row for the probe's directory",

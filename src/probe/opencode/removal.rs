@@ -1,10 +1,13 @@
 //! What was made in a live host goes again, and is looked for.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::api::{Dialect, ask};
-use super::bed::Bed;
+use serde_json::Value;
+
+use super::api::{self, Dialect, ask};
+use super::bed::{Bed, Kind, Made};
+use super::mark::Whose;
 use crate::host::interrupt;
 use crate::probe::Cleanup;
 
@@ -12,21 +15,39 @@ use crate::probe::Cleanup;
 const ROUND: Duration = Duration::from_secs(3);
 
 impl Bed {
-    /// Removes what was made in a live host, and looks again. `data` is where the host keeps the output of commands.
+    /// Removes what was made in a live host, and looks again: by the ids that it gave, and by the mark in its lists, so that
+    /// what was asked for and never waited for goes too. `data` is where the host keeps the output of commands.
     pub fn remove(&mut self, data: Option<&Path>, cleanup: &mut Cleanup) {
-        let dialect = self.dialect();
-        let made = std::mem::take(&mut self.made);
+        let unsettled = interrupt::ignoring(|| self.settle());
+        let mut own = std::mem::take(&mut self.made);
+        let mut orphans = Made::default();
         let mut round = Round { bed: self, hung: None };
-        let outputs: Vec<String> = made.sessions.iter().flat_map(|session| round.outputs(session)).collect();
-        let ptys = made.ptys.iter().filter(|id| round.gone(&dialect.close_pty(&self.place, id).1, "PTY", id, cleanup)).count();
-        let shell = |id: &String| format!("/api/shell/{id}?{}", dialect.place(&self.place));
-        let shells = made.shells.iter().filter(|id| round.gone(&shell(id), "shell", id, cleanup)).count();
-        let sessions = made.sessions.iter().filter(|id| round.gone(&dialect.session(id), "session", id, cleanup)).count();
-        remove_outputs(data, &outputs, cleanup);
-        cleanup.removed(sessions, "session", "sessions");
-        cleanup.removed(ptys, "PTY", "PTYs");
-        cleanup.removed(shells, "shell", "shells");
-        cleanup.looked_again = round.hung.is_none();
+        round.list(&mut own, &mut orphans);
+        round.remove(&own, data, cleanup);
+        let mut earlier = Cleanup::default();
+        round.remove(&orphans, data, &mut earlier);
+        cleanup.removed.extend(earlier.removed.into_iter().map(|removed| format!("{removed} of a probe that was killed")));
+        cleanup.left.extend(earlier.left);
+        cleanup.looked_again = round.hung.is_none() && unsettled.is_empty();
+        for what in unsettled {
+            cleanup.failed(what, "it was asked for, and no answer came: the host may make it yet, and the next probe removes it then");
+        }
+    }
+
+    /// Waits for the answers that nobody waited for; what has none and was given no id.
+    fn settle(&mut self) -> Vec<String> {
+        let end = Instant::now() + ROUND;
+        let mut unsettled = Vec::new();
+        for pending in std::mem::take(&mut self.made.pending) {
+            let answer = pending.asked.poll(end.saturating_duration_since(Instant::now()));
+            match answer {
+                Some(Ok(reply)) => self.note(pending.kind, &reply),
+                // What has an id, or makes nothing, is looked for by what is known.
+                _ if pending.named || pending.kind == Kind::Plain => {}
+                _ => unsettled.push(pending.what),
+            }
+        }
+        unsettled
     }
 }
 
@@ -54,20 +75,69 @@ struct Round<'b> {
 }
 
 impl Round<'_> {
-    /// The ids of the commands that ran in a session, from its messages (the preview and 2.x).
-    fn outputs(&mut self, session: &str) -> Vec<String> {
-        if self.bed.dialect() == Dialect::V1 || self.hung.is_some() {
-            return Vec::new();
+    /// Removes all of this, and looks again.
+    fn remove(&mut self, made: &Made, data: Option<&Path>, cleanup: &mut Cleanup) {
+        let (dialect, place) = (self.bed.dialect(), self.bed.place.clone());
+        let outputs: Vec<String> = made.sessions.iter().flat_map(|session| self.outputs(session)).collect();
+        let ptys = made.ptys.iter().filter(|id| self.gone(&dialect.close_pty(&place, id).1, "PTY", id, cleanup)).count();
+        let shells = made.shells.iter().filter(|id| self.gone(&api::bare_path(&place, id), "shell", id, cleanup)).count();
+        let sessions = made.sessions.iter().filter(|id| self.gone(&dialect.session(id), "session", id, cleanup)).count();
+        remove_outputs(data, &outputs, cleanup);
+        cleanup.removed(sessions, "session", "sessions");
+        cleanup.removed(ptys, "PTY", "PTYs");
+        cleanup.removed(shells, "shell", "shells");
+    }
+
+    /// What the host's lists have of this probe, and of probes that live no more.
+    fn list(&mut self, own: &mut Made, orphans: &mut Made) {
+        let (dialect, place) = (self.bed.dialect(), &self.bed.place);
+        let mut lists = vec![(dialect.sessions(place), Kind::Session), (dialect.ptys(place), Kind::Pty)];
+        if dialect == Dialect::V2 {
+            lists.push((api::bare_shells(place), Kind::Bare));
         }
-        let path = format!("{}?limit=200", self.bed.dialect().messages(session));
-        let asked = interrupt::ignoring(|| ask(&self.bed.http, "GET", &path, None, ROUND.min(self.bed.patience)));
-        let body = match asked {
-            Ok(reply) => reply.json().unwrap_or_default(),
+        for (path, kind) in lists {
+            let Some(body) = self.get(&path) else { return };
+            let items = body.as_array().or_else(|| body["data"].as_array());
+            for (item, id) in items.into_iter().flatten().filter_map(|item| Some((item, api::sound_id(item)?))) {
+                let all = match self.bed.mark.whose(item) {
+                    Whose::Own => &mut *own,
+                    Whose::Nobody => &mut *orphans,
+                    Whose::Another => continue,
+                };
+                let ids = match kind {
+                    Kind::Pty => &mut all.ptys,
+                    Kind::Bare => &mut all.shells,
+                    Kind::Session | Kind::Plain => &mut all.sessions,
+                };
+                ids.push(id);
+            }
+        }
+        for ids in [&mut own.sessions, &mut own.ptys, &mut own.shells] {
+            ids.sort();
+            ids.dedup();
+        }
+    }
+
+    /// What the host answers, unless it hangs.
+    fn get(&mut self, path: &str) -> Option<Value> {
+        if self.hung.is_some() {
+            return None;
+        }
+        match interrupt::ignoring(|| ask(&self.bed.http, "GET", path, None, ROUND.min(self.bed.patience))) {
+            Ok(reply) => Some(reply.json().unwrap_or_default()),
             Err(no) => {
                 self.hung = Some(no.to_string());
-                return Vec::new();
+                None
             }
-        };
+        }
+    }
+
+    /// The ids of the commands that ran in a session, from its messages (the preview and 2.x).
+    fn outputs(&mut self, session: &str) -> Vec<String> {
+        if self.bed.dialect() == Dialect::V1 {
+            return Vec::new();
+        }
+        let Some(body) = self.get(&format!("{}?limit=200", self.bed.dialect().messages(session))) else { return Vec::new() };
         let of_a_file = |id: &&str| id.starts_with("sh_") && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let ids = body["data"].as_array().into_iter().flatten().filter_map(|message| message["shellID"].as_str());
         ids.filter(of_a_file).map(str::to_owned).collect()

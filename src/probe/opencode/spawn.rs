@@ -45,7 +45,8 @@ fn in_nest(nest: &Nest, program: &Path, patience: Duration, progress: &Progress)
     let mut host = Running::start(nest, program, patience)?;
     let probed =
         Probed { product: "opencode".to_owned(), version: Some(host.health.version.clone()), pid: Some(host.child.pid()), spawned: true };
-    let mut bed = Bed::new(host.http.clone(), host.health.clone(), host.child.pid(), readback, nest.join("work"), patience)?;
+    let mut bed =
+        Bed::new(host.http.clone(), host.health.clone(), host.child.pid(), readback, (nest.join("work"), nest.dir().to_owned()), patience)?;
     bed.model = Some(model);
     let mut restart = |bed: &mut Bed| -> Result<(), Stop> {
         host.child.end();

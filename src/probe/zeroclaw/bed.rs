@@ -153,9 +153,11 @@ impl Bed {
 
     fn config(&self) -> String {
         let profile = match self.policy {
+            // The list of forbidden paths has /home, /usr and the like (0.8.7): the read-back's program is installed there.
             Policy::Open => {
                 "level = \"full\"\nworkspace_only = false\nallowed_commands = [\"*\"]\nrequire_approval_for_medium_risk = false\n\
-                 block_high_risk_commands = false\nauto_approve = [\"shell\"]\n"
+                 block_high_risk_commands = false\nauto_approve = [\"shell\"]\n\
+                 forbidden_paths = []\n"
             }
             Policy::Default => "",
         };
@@ -265,7 +267,7 @@ impl Bed {
                         return Ok(Turned::Shell(Box::new(seen)));
                     }
                 }
-                (None, Some(at)) if at.elapsed() > Duration::from_millis(200) => return Ok(Turned::Silent(said)),
+                (None, Some(at)) if at.elapsed() > Duration::from_millis(1000) => return Ok(Turned::Silent(said)),
                 _ => {}
             }
             if Instant::now() > end {

@@ -8,6 +8,7 @@ use super::Options;
 use super::client::Client;
 use super::sessions::{marked, onto, words};
 use crate::agent::{Listener, Role, discover};
+use crate::host::files::stat_named;
 use crate::host::http::NoAnswer;
 use crate::host::{Host, interrupt};
 use crate::probe::claims::{Z5, ZEROCLAW};
@@ -54,6 +55,10 @@ fn find(host: &Host, socket: Option<&Path>) -> Result<(PathBuf, Option<u32>), Pr
     });
     let mut found: Vec<(PathBuf, Option<u32>)> = listening.collect();
     if let Some(socket) = socket {
+        if let Err(unknown) = stat_named(socket) {
+            let exit = if unknown.is_absence() { Exit::NotFound } else { Exit::NotPermitted };
+            return Err(Problem::new(exit, format!("{}: {unknown}", socket.display())).hint("See what runs: whoseenv ps"));
+        }
         let pid = found.iter().find(|(path, _)| path == socket).and_then(|(_, pid)| *pid);
         return Ok((socket.to_owned(), pid));
     }
@@ -116,5 +121,11 @@ fn remove(client: &mut Client, sessions: &[String], cleanup: &mut Cleanup) {
     cleanup.removed(gone, "session", "sessions");
     if !sessions.is_empty() {
         cleanup.by_nature("lines in the daemon's log", "each connection and session is logged; none holds a value");
+        // Seen on 0.8.7: made for the first session of an agent.
+        cleanup.by_nature(
+            "the agent's workspace",
+            "agents/NAME/workspace below the daemon's directory, with AGENTS, HEARTBEAT, IDENTITY, MEMORY, SOUL, TOOLS and USER.md: ZeroClaw makes \
+             them for an agent's first session, and they are the agent's own from then on",
+        );
     }
 }

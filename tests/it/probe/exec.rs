@@ -127,3 +127,110 @@ fn an_experiment_whose_control_fails_tells_nothing() {
     assert_eq!((ran.code, outcomes(&ran.json())["same"].as_str()), (5, "undetermined"));
     assert!(evidence(&ran.json(), "same").contains("it did not hold: what is expected is there without the injection too"));
 }
+
+/// The injection is not in the control, whichever way it comes; where it comes with every command, nothing is told.
+#[test]
+fn the_control_is_without_the_injection() {
+    let room = Room::new();
+    let dir = tempfile::tempdir().unwrap();
+    let own = r#"
+[[recipe]]
+id = "by-run-env"
+text = "x"
+run = ["sh", "-c", "{command}"]
+run_env = { A = "{nonce}" }
+control = ["sh", "-c", "{command}"]
+expect.set = { A = "{nonce}" }
+
+[[recipe]]
+id = "by-stdin"
+text = "x"
+run = ["sh"]
+stdin = "A={nonce} exec sh -c '{command}'\n"
+control = ["sh", "-c", "{command}"]
+expect.set = { A = "{nonce}" }
+
+[[recipe]]
+id = "by-file"
+text = "x"
+files = { "work/env" = "A={nonce}\n" }
+run = ["sh", "-c", "set -a; . ./env; exec sh -c \"$0\"", "{command}"]
+control = ["sh", "-c", "set -a; . ./env; exec sh -c \"$0\"", "{command}"]
+expect.set = { A = "{nonce}" }
+
+[[recipe]]
+id = "by-command"
+text = "x"
+inject = [["sh", "-c", "echo A={nonce} > {dir}/kept"]]
+run = ["sh", "-c", "set -a; [ ! -e {dir}/kept ] || . {dir}/kept; exec sh -c \"$0\"", "{command}"]
+expect.set = { A = "{nonce}" }
+
+[[recipe]]
+id = "without"
+text = "x"
+env = { A = "{nonce}" }
+run = ["sh", "-c", "{command}"]
+expect.set = { A = "{nonce}" }
+"#;
+    let file = write(dir.path(), "own.toml", own.as_bytes());
+    for (id, outcome) in [
+        ("by-run-env", "confirmed"),
+        ("by-stdin", "confirmed"),
+        ("by-file", "confirmed"),
+        ("by-command", "confirmed"),
+        ("without", "undetermined"),
+    ] {
+        let ran = room.run(&["probe", "exec", "--json", "--file", file.to_str().unwrap(), id]);
+        assert_eq!(outcomes(&ran.json())[id], outcome, "{}", ran.stdout);
+        assert!(evidence(&ran.json(), id).contains("without the injection"));
+    }
+    // What is there anyhow is not of the injection.
+    let fixed = room.run(&["probe", "exec", "--json", "--set", "TERM=vt220", "--", "sh", "-c", "{command}"]);
+    assert_eq!((fixed.code, outcomes(&fixed.json())["command"].as_str()), (5, "undetermined"), "{}", fixed.stdout);
+}
+
+#[test]
+fn in_band_no_value_is_in_the_command_of_the_host() {
+    let room = Room::new();
+    let dir = tempfile::tempdir().unwrap();
+    let seen = dir.path().join("seen");
+    let host = format!("printf '%s\\n' \"$0\" >> {}; exec sh -c \"$0\"", seen.display());
+    let secret = "TOKEN=hunter2SECRETxyz";
+    let ran = room.run(&["probe", "exec", "--json", "--in-band", "--set", secret, "--", "sh", "-c", &host, "{command}"]);
+    assert_eq!((ran.code, outcomes(&ran.json())["command"].as_str()), (0, "confirmed"), "{}", ran.stdout);
+    let commands = std::fs::read_to_string(&seen).unwrap();
+    assert!(commands.contains("TOKEN") && !commands.contains("hunter2SECRETxyz"), "{commands}");
+    assert!(!ran.stdout.contains("hunter2SECRETxyz"));
+    let refused = room.run(&["probe", "exec", "--in-band", "--only", "PATH", "--", "sh", "-c", "{command}"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
+
+#[test]
+fn a_dry_run_says_all_that_is_run_and_given_in_order() {
+    let room = Room::new();
+    let plan = |arguments: &[&str]| {
+        let json = room.run(&[&["probe", "exec", "--json", "--dry-run"], arguments].concat()).json();
+        json["data"]["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect::<Vec<_>>().join("\n")
+    };
+    let ssh = plan(&["ssh-sendenv"]);
+    assert!(ssh.contains("-N '' -C whoseenv-probe"), "{ssh}");
+    assert!(ssh.contains("with WHOSEENV_CANARY, WHOSEENV_MARK") && ssh.contains("in band"), "{ssh}");
+    let (run, control) = ssh.split_once("the control, without the injection:").expect("the control");
+    assert!(run.contains("SendEnv=WHOSEENV_*") && !control.contains("SendEnv") && !control.contains("WHOSEENV_MARK, "), "{control}");
+    let dir = tempfile::tempdir().unwrap();
+    let own = "[[recipe]]\nid = \"a\"\ntext = \"x\"\nstart = [\"server\"]\nhttp = { method = \"PUT\", url = \"http://127.0.0.1:{port}/\", body = \"1\" }\nrun = [\"sh\"]\nstdin = \"{command}\"\nenv = { B = \"b\" }\nexpect.present = [\"B\"]\n";
+    let file = write(dir.path(), "own.toml", own.as_bytes());
+    let own = plan(&["--file", file.to_str().unwrap(), "a"]);
+    let at = |text: &str| own.find(text).unwrap_or_else(|| panic!("{text}: {own}"));
+    assert!(
+        at("with B") < at("start server") && at("start server") < at("send PUT") && at("send PUT") < at("run sh; it reads 9 bytes"),
+        "{own}"
+    );
+}
+
+#[test]
+fn the_list_is_json_where_json_is_asked_for() {
+    let json = Room::new().run(&["probe", "exec", "--list", "--json"]).json();
+    assert_eq!(json["data"]["recipes"][0]["id"], "env-i", "{json}");
+    fits_schema("probe-recipes", &json);
+}

@@ -15,17 +15,17 @@ use crate::world::peers;
 use crate::world::stub_model::StubModel;
 
 /// The preview's background service, with a home of its own.
-struct Service {
+pub struct Service {
     home: tempfile::TempDir,
     program: PathBuf,
-    daemon: Other,
+    pub daemon: Other,
     registration: PathBuf,
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
     password: String,
 }
 
 impl Service {
-    fn start() -> crate::world::Needed<Service> {
+    pub fn start() -> crate::world::Needed<Service> {
         let program = peers::opencode_preview()?;
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join(".config/opencode");
@@ -51,17 +51,17 @@ impl Service {
         command
     }
 
-    fn probe(&self, room: &Room, more: &[&str]) -> crate::run::Ran {
+    pub fn probe(&self, room: &Room, more: &[&str]) -> crate::run::Ran {
         let url = self.endpoint.url();
         ran(&mut room.command(&[&["probe", "opencode", "--json", "--live", &url], more].concat()))
     }
 
-    fn sessions(&self) -> usize {
+    pub fn sessions(&self) -> usize {
         let listed = self.endpoint.json("GET", "/api/session?limit=500", None);
         listed["data"].as_array().unwrap().len()
     }
 
-    fn outputs(&self) -> usize {
+    pub fn outputs(&self) -> usize {
         fn count(dir: &Path) -> usize {
             let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
             entries

@@ -4,6 +4,7 @@ mod bad_hosts;
 mod contract;
 mod exec;
 mod live;
+mod live_ends;
 mod opencode;
 mod reports;
 mod zeroclaw;

@@ -39,6 +39,23 @@ fn under_the_default_risk_profile_a_script_is_the_way_in() {
     assert!(evidence(&json, "Z1").contains("python3 ("), "{}", evidence(&json, "Z1"));
 }
 
+/// ZeroClaw's own list of forbidden paths has the places in which programs are installed.
+#[test]
+fn wherever_this_program_is_installed() {
+    let program = need!(peers::zeroclaw());
+    for place in ["/var/tmp", "/home", "/opt"] {
+        let Ok(installed) = tempfile::Builder::new().prefix("wp bin-").tempdir_in(place) else { continue };
+        let own = installed.path().join("whoseenv");
+        std::fs::copy(crate::run::PROGRAM, &own).unwrap();
+        let room = Room::new();
+        let mut command = std::process::Command::new(own);
+        command.args(["probe", "zeroclaw", "--json", "--spawn"]).arg(&program);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent").env("TMPDIR", room.path());
+        let ran = crate::run::ran(command.stdin(std::process::Stdio::null()));
+        assert_eq!(with_outcome(&ran.json(), "confirmed"), ids('Z', &CONFIRMED), "from {place}: {}", evidence(&ran.json(), "Z1"));
+    }
+}
+
 #[test]
 fn what_is_no_zeroclaw_is_said() {
     let room = Room::new();

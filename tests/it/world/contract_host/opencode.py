@@ -69,8 +69,8 @@ def session_json(row):
     return body
 
 
-def new_session(directory, parent=None):
-    row = (ident("ses_"), parent, directory, int(time.time() * 1000))
+def new_session(directory, parent=None, name=None):
+    row = (name or ident("ses_"), parent, directory, int(time.time() * 1000))
     with lock:
         db.execute("INSERT INTO session_v2 VALUES(?,?,?,?)", row)
         db.execute("INSERT OR IGNORE INTO project VALUES('global', ?)", (directory,))
@@ -276,6 +276,9 @@ class Handler(BaseHTTPRequestHandler):
         except ValueError:
             return self.invalid("no JSON")
         log(f"{self.command} {url.path}")
+        if "--test" in sys.argv:    # what was asked, for a test to read
+            with open(os.path.join(sys.argv[sys.argv.index("--test") + 1], "asked"), "a") as file:
+                file.write(f"{self.command} {self.path} {json.dumps(body)}\n")
         method = self.command
         directory = (query.get("location[directory]") or [os.getcwd()])[0]
         if (method, url.path) == ("GET", "/api/info"):
@@ -297,7 +300,7 @@ class Handler(BaseHTTPRequestHandler):
                 rows = db.execute("SELECT id, parent_id, directory, time_created FROM session_v2 ORDER BY time_created DESC LIMIT 50").fetchall()
                 return self.reply(200, {"data": [session_json(row) for row in rows], "cursor": {}})
             parent = body.get("parentID")
-            row = new_session((body.get("location") or {}).get("directory") or os.getcwd(), parent)
+            row = new_session((body.get("location") or {}).get("directory") or os.getcwd(), parent, body.get("id"))
             if "O9" in FAULTS and parent in environments:
                 environments[row[0]] = environments[parent]
             return self.reply(200, {"data": session_json(row)})
@@ -364,6 +367,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply(200, {"location": where, "data": {"id": shell, "status": "running", "command": command, "cwd": cwd, "shell": "/usr/bin/bash",
                                     "file": path, "pid": process.pid, "metadata": body.get("metadata") or {},
                                     "time": {"started": int(time.time() * 1000)}}})
+        if method == "GET" and not parts:
+            return self.reply(200, {"location": where, "data": [{"id": name, "command": known[2]} for name, known in shells.items()]})
         known = shells.get(parts[0]) if parts else None
         if known is None:
             return self.reply(404, {"_tag": "ShellNotFoundError", "id": parts[0] if parts else "", "message": "Shell not found"})
@@ -376,6 +381,9 @@ class Handler(BaseHTTPRequestHandler):
         return self.reply(200, {"location": where, "data": {"id": parts[0]}})
 
     def pty(self, method, parts, body, directory):
+        if method == "GET" and not parts:
+            where = {"directory": directory, "project": {"id": "global", "directory": "/"}}
+            return self.reply(200, {"location": where, "data": [{"id": name, "title": title} for name, (_, title) in ptys.items()]})
         if method == "POST" and not parts:
             env = dict(FROZEN)
             if "O10" in FAULTS and last_upload is not None:
@@ -400,11 +408,11 @@ class Handler(BaseHTTPRequestHandler):
             threading.Thread(target=drain, daemon=True).start()
             where = {"directory": directory, "project": {"id": "global", "directory": "/"}}
             name = ident("pty_")
-            ptys[name] = process
+            ptys[name] = (process, body.get("title"))
             return self.reply(200, {"location": where, "data": {"id": name, "title": "Terminal", "command": argv[0], "args": argv[1:],
                                     "cwd": directory, "status": "running", "pid": process.pid}})
         if method == "DELETE" and parts[0] in ptys:
-            process = ptys.pop(parts[0])
+            process, _ = ptys.pop(parts[0])
             if process.poll() is None:
                 process.kill()
             return self.reply(204)
