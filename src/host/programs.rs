@@ -70,7 +70,7 @@ fn open_regular(open: impl Fn(OFlags) -> Fact<OwnedFd>) -> Fact<File> {
         FileType::RegularFile => {
             let file = open(OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?;
             // Files of /proc, /sys and their like are made while they are read, and have no length.
-            if !PSEUDO.contains(&i64::from(rustix::fs::fstatfs(&file)?.f_type)) {
+            if !PSEUDO.contains(&rustix::fs::fstatfs(&file)?.f_type) {
                 return Ok(file.into());
             }
             "a file that the kernel makes"
