@@ -137,8 +137,8 @@ fn nothing_runs(dir: &std::path::Path) {
 fn names_that_are_secrets_and_values_are_in_no_evidence() {
     let room = Room::new();
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
-    let run = format!("env -i '{secret}=x' API_TOKEN=canary-value-77 PATH=/usr/bin:/bin sh -c \"$0\"");
-    let ran = room.run(&["probe", "exec", "--json", "--only", "PATH", "--set", "PATH=/usr/bin:/bin", "--", "sh", "-c", &run, "{command}"]);
+    let run = format!("env -i '{secret}=x' API_TOKEN=canary-value-77 A=\"$A\" PATH=/usr/bin:/bin sh -c \"$0\"");
+    let ran = room.run(&["probe", "exec", "--json", "--only", "PATH,A", "--set", "A=declared", "--", "sh", "-c", &run, "{command}"]);
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     let seen = evidence(&ran.json(), "command");
     assert!(seen.contains("API_TOKEN") && seen.contains("a name of 40 bytes that is not shown"), "{seen}");
