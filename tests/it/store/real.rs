@@ -46,7 +46,7 @@ impl Drop for Still {
 /// Every command, with nothing changed beside the store; what the shell counts is what is told. `host` holds the store open.
 fn agrees(world: &World, path: &Path, host: Option<u32>, (sessions, queue, pending): (&str, &str, &str)) -> Needed<Value> {
     let file = path.to_str().unwrap();
-    let still = Still::hold(host);
+    let _still = Still::hold(host);
     for arguments in super::state::COMMANDS {
         let before = State::of(path.parent().unwrap());
         let mut all = arguments.to_vec();
@@ -55,7 +55,6 @@ fn agrees(world: &World, path: &Path, host: Option<u32>, (sessions, queue, pendi
         assert!([0, 1, 3].contains(&told.code), "{arguments:?}: {} {}", told.stdout, told.stderr);
         assert_eq!(State::of(path.parent().unwrap()), before, "{arguments:?}");
     }
-    drop(still);
     let told = ask(world, &["sessions", "--json", "--db", file]).json();
     let expected = shell(
         path,
