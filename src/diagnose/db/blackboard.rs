@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::host::files::FileKind;
-use crate::host::{Host, Raw, View};
+use crate::host::{Host, Raw, View, hex};
 
 /// How long a file may stay, in milliseconds.
 const TTL_MS: i64 = 5 * 24 * 3600 * 1000;
@@ -55,7 +55,7 @@ const OUTSIDE: &str = "/tmp/opencode-team";
 fn is_of(name: &Raw, dir: &Path) -> bool {
     const LEAST: usize = 8;
     let Some(hash) = name.as_bytes().strip_prefix(b"w-").filter(|hash| hash.len() >= LEAST) else { return false };
-    let whole: String = Sha256::digest(dir.as_os_str().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let whole = hex(&Sha256::digest(dir.as_os_str().as_bytes()));
     whole.as_bytes().starts_with(hash)
 }
 
