@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::host::http::NoAnswer;
-use crate::host::trawl::{Catch, ENCODINGS};
+use crate::host::trawl::{Catch, ENCODINGS, trawl};
 use crate::verdict::{Evidence, How, Outcome};
 
 use super::readback::Seen;
@@ -79,8 +79,24 @@ impl Trail {
         }
     }
 
+    /// "Nowhere on disk": the canary is in none of the places, and the same search finds what was printed there in band.
+    ///
+    /// # Errors
+    /// When the search finds not even that, or some place could not be searched.
+    pub fn nowhere(&mut self, places: &[PathBuf], canary: &str, printed: &str) -> Result<(), Stop> {
+        let catch = trawl(places, &[canary, printed]).map_err(|reason| Stop::Failed(reason.to_string()))?;
+        self.searched(places, &catch);
+        let control = catch.holding(1);
+        self.control(!control.is_empty(), "the same search does not find what was printed in band")?;
+        self.saw("the positive control", How::Passive, format!("what was printed in band is in {}", control.join(", ")));
+        self.control(catch.unread.is_empty(), format!("{} places could not be searched", catch.unread.len()))?;
+        let found = catch.holding(0);
+        self.holds(found.is_empty(), || format!("the canary is in {}", found.join(", ")));
+        Ok(())
+    }
+
     /// What was searched for bytes that should be nowhere.
-    pub fn searched(&mut self, places: &[PathBuf], catch: &Catch) {
+    fn searched(&mut self, places: &[PathBuf], catch: &Catch) {
         let names: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         let unread: String = catch.unread.iter().take(5).map(|(path, why)| format!("; not {}: {why}", path.display())).collect();
         let detail = format!("{} files, {} bytes searched in {ENCODINGS}{unread}", catch.files, catch.bytes);

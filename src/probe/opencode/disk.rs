@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::api::{self, Dialect};
 use super::bed::{Bed, Way};
-use crate::host::trawl;
 use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
 
@@ -20,14 +19,7 @@ pub fn nowhere(bed: &mut Bed, places: &[PathBuf], trail: &mut Trail) -> Result<(
     for path in [bed.dialect().messages(&session), bed.dialect().session(&session), "/api/session?limit=50".to_owned()] {
         api::ask(&bed.http, "GET", &path, None, bed.patience)?;
     }
-    let catch = trawl::trawl(places, &[&canary, &printed]).map_err(|reason| Stop::Failed(reason.to_string()))?;
-    trail.searched(places, &catch);
-    let control = catch.holding(1);
-    trail.control(!control.is_empty(), "the same search does not find what was printed in band")?;
-    trail.saw("the positive control", How::Passive, format!("what was printed in band is in {}", control.join(", ")));
-    trail.control(catch.unread.is_empty(), format!("{} places could not be searched", catch.unread.len()))?;
-    let found = catch.holding(0);
-    trail.holds(found.is_empty(), || format!("the canary is in {}", found.join(", ")));
+    trail.nowhere(places, &canary, &printed)?;
     let heard = bed.http.heard(canary.as_bytes());
     trail.saw("every answer to this probe", How::Connects, format!("{} hold the canary", heard.len()));
     trail.holds(heard.is_empty(), || format!("the canary is in the answer to {}", heard.join(", ")));

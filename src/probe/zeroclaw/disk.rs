@@ -2,7 +2,7 @@
 
 use super::bed::Bed;
 use super::claims::MARK;
-use crate::host::{files, trawl};
+use crate::host::files;
 use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
 
@@ -16,14 +16,7 @@ pub fn nowhere(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     trail.shell(&seen, "the canary is in the shell's environment");
     bed.print(&mut client, &session, &printed)?;
     let places = [bed.nest.dir().to_owned()];
-    let catch = trawl::trawl(&places, &[&canary, &printed]).map_err(|reason| Stop::Failed(reason.to_string()))?;
-    trail.searched(&places, &catch);
-    let control = catch.holding(1);
-    trail.control(!control.is_empty(), "the same search does not find what was printed in band")?;
-    trail.saw("the positive control", How::Passive, format!("what was printed in band is in {}", control.join(", ")));
-    trail.control(catch.unread.is_empty(), format!("{} places could not be searched", catch.unread.len()))?;
-    let found = catch.holding(0);
-    trail.holds(found.is_empty(), || format!("the canary is in {}", found.join(", ")));
+    trail.nowhere(&places, &canary, &printed)?;
     Ok(())
 }
 
