@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::host::interrupt;
+use crate::host::{child, interrupt};
 use crate::report::printer::{Colour, complain};
 use crate::report::{Exit, Format, Problem};
 use crate::verdict::{Severity, registry};
@@ -189,14 +189,21 @@ pub fn main() -> ExitCode {
     if let Some(arguments) = readback::arguments() {
         return readback::run(&arguments);
     }
-    // A backtrace helps nobody who runs a tool; where the bug is, does.
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        complain(&Problem::new(Exit::Bug, format!("bug at {place}")).hint("Please report it with the command that you ran."));
-    }));
-    let exit = std::panic::catch_unwind(dispatch).unwrap_or(Exit::Bug);
+    end_at_a_panic();
+    let exit = dispatch();
     interrupt::end();
     ExitCode::from(exit.code())
+}
+
+/// A panic says where the bug is, without a backtrace, which helps nobody who runs a tool, and ends the program, on whichever thread
+/// it happens: nothing is unwound. What was started ends here; files of ours are what a killed run leaves, and the next one removes.
+fn end_at_a_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let exit = complain(&Problem::new(Exit::Bug, format!("bug at {place}")).hint("Please report it with the command that you ran."));
+        child::end_all();
+        std::process::exit(exit.code().into());
+    }));
 }
 
 fn dispatch() -> Exit {
@@ -226,4 +233,29 @@ fn dispatch() -> Exit {
 /// The command line as data, for help, man pages and completions.
 fn command() -> clap::Command {
     Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// This test once more, in a program of its own, which panics on a thread as a part of a command does.
+    const PANICS: &str = "WHOSEENV_TEST_PANICS";
+
+    #[test]
+    fn a_panic_says_where_and_no_more_and_ends_with_70() {
+        if std::env::var_os(PANICS).is_some() {
+            super::end_at_a_panic();
+            let _ = std::thread::spawn(|| panic!("about somebody's value")).join();
+            return;
+        }
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "--nocapture", "cli::tests::a_panic_says_where_and_no_more_and_ends_with_70"]);
+        let ran = again.env(PANICS, "1").env("RUST_BACKTRACE", "1").output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(70), "{said}");
+        let (first, rest) = said.split_once('\n').unwrap();
+        assert!(first.starts_with("whoseenv: bug at src/cli.rs:"), "{said}");
+        assert_eq!(rest, "\n  Please report it with the command that you ran.\n");
+    }
 }

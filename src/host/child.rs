@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,9 @@ pub struct Recipe {
 /// Programs that run because a probe wants them to, and so are no orphans.
 static WANTED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
+/// Whether there ever was one.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
 fn wanted() -> std::sync::MutexGuard<'static, Vec<Pid>> {
     WANTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,6 +66,7 @@ impl Child {
     /// When it cannot be started.
     pub fn start_with(recipe: &Recipe, stdin: Option<Vec<u8>>) -> std::io::Result<Child> {
         // Whatever it leaves behind becomes ours to end.
+        STARTED.store(true, Ordering::Relaxed);
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let mut command = Command::new(std::env::current_exe()?);
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
@@ -168,6 +173,19 @@ pub fn sweep() {
         if !any {
             return;
         }
+    }
+}
+
+/// Ends everything that was started, for a program that ends without dropping its values.
+pub fn end_all() {
+    if !STARTED.load(Ordering::Relaxed) {
+        return;
+    }
+    // Never waits for it: whoever holds it may be the one that asks.
+    if let Ok(mut wanted) = WANTED.try_lock() {
+        wanted.clear();
+        drop(wanted);
+        sweep();
     }
 }
 
