@@ -55,6 +55,7 @@ pub struct Host {
     source: Source,
     machine: Machine,
     nets: Mutex<HashMap<Option<Pid>, Arc<Net>>>,
+    unix: Mutex<HashMap<Option<Pid>, Fact<Arc<Vec<Unix>>>>>,
     namespaces: Mutex<HashMap<String, Fact<Vec<u8>>>>,
     memos: files::Memos,
     proc: OnceLock<Option<OwnedFd>>,
@@ -124,6 +125,7 @@ impl Host {
             source,
             machine,
             nets: Mutex::default(),
+            unix: Mutex::default(),
             namespaces: Mutex::default(),
             memos: files::Memos::default(),
             proc: OnceLock::new(),
@@ -367,35 +369,6 @@ impl Host {
             chain.push(stat);
         }
         chain
-    }
-
-    /// The socket tables of our own network namespace, or of a process's.
-    pub fn net(&self, view: View) -> Arc<Net> {
-        let mut nets = self.nets.lock().unwrap_or_else(PoisonError::into_inner);
-        // The tables are nobody's value, and are read once: whoever asks first, a snapshot has them.
-        let before = UNRECORDED.replace(false);
-        let net = nets
-            .entry(view.net)
-            .or_insert_with(|| {
-                let (file, source) = match view.net {
-                    None => ("net/ours.json".to_owned(), "/proc/net".to_owned()),
-                    Some(pid) => (format!("net/{pid}.json"), format!("/proc/{pid}/net")),
-                };
-                let read = |name: &str| {
-                    let root = self.live_root().ok_or(Unknown::NotCaptured)?;
-                    // `/proc/net` is a link to `self/net`, which a made-up tree need not have.
-                    files::read_small(&root.join(&source[1..]).join(name), usize::MAX)
-                };
-                Arc::new(Net {
-                    tcp: self.fact(&file, "tcp", || sockets::parse_tcp(&read("tcp")?)),
-                    tcp6: self.fact(&file, "tcp6", || sockets::parse_tcp(&read("tcp6")?)),
-                    unix: self.fact(&file, "unix", || sockets::parse_unix(&read("unix")?)),
-                    source,
-                })
-            })
-            .clone();
-        UNRECORDED.set(before);
-        net
     }
 
     /// The process of this account that has the socket open. The processes of one account are looked into once, for all sockets.

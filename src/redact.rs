@@ -262,7 +262,7 @@ pub fn sound_name(name: &[u8]) -> bool {
 /// Whether a name or an id that a program chose (a key, a member, a directory) has a secret in it by its shape. Nothing is said of randomness:
 /// ids are random. Cheap enough for every text of a million rows.
 pub fn secret_shape(text: &[u8]) -> bool {
-    shapes::secret_name_of_a_row(text)
+    shapes::secret(text)
 }
 
 /// The rule by which a value is a secret, whatever the allow-list says; `identifier` = it is random by nature.

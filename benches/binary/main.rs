@@ -24,7 +24,6 @@ use table::{Row, Table};
 
 const ROUNDS: usize = 21;
 const PATIENCE: Duration = Duration::from_secs(60);
-const WHOSEENV: &str = env!("CARGO_BIN_EXE_whoseenv");
 
 #[derive(Deserialize)]
 struct Targets {
@@ -55,7 +54,9 @@ struct Memory {
 }
 
 fn main() -> ExitCode {
-    match run() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let program = arguments.iter().position(|argument| argument == "--program").and_then(|at| arguments.get(at + 1)).map(PathBuf::from);
+    match run(&program.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_whoseenv")))) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
@@ -65,11 +66,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool, String> {
+fn run(whoseenv: &Path) -> Result<bool, String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/targets.toml");
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let targets = toml::from_str::<Targets>(&text).map_err(|error| format!("{path}: {error}"))?.binary;
-    let file = program()?;
+    let file = the_preview()?;
     // Into the page cache, once.
     let bytes = std::io::copy(&mut std::fs::File::open(&file).map_err(|error| error.to_string())?, &mut std::io::sink());
     println!("{}, {} bytes in the page cache", file.display(), bytes.map_err(|error| error.to_string())?);
@@ -82,7 +83,7 @@ fn run() -> Result<bool, String> {
         };
         command.iter().flat_map(word).collect()
     };
-    let ours = |command: &[String]| Job::new(Path::new(WHOSEENV), &words(command));
+    let ours = |command: &[String]| Job::new(whoseenv, &words(command));
     let theirs = |command: &[String]| match command[0].as_str() {
         "whoseenv" => ours(&command[1..]),
         program => Job::new(Path::new(program), &words(&command[1..])),
@@ -112,7 +113,7 @@ fn run() -> Result<bool, String> {
     Ok(table.missed() == 0)
 }
 
-fn program() -> Result<PathBuf, String> {
+fn the_preview() -> Result<PathBuf, String> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("WHOSEENV_TEST_PEERS").or_else(|| {
         let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));

@@ -186,8 +186,7 @@ impl<'h> Recogniser<'h> {
 
     fn owns_daemon_socket(&self, process: &Proc<'_>) -> bool {
         let sockets = self.sockets.get_or_init(|| {
-            let net = self.host.net(View::OURS);
-            let rows = net.unix.as_deref().unwrap_or_default();
+            let rows = self.host.unix_sockets(View::OURS).unwrap_or_default();
             rows.iter().filter(|row| row.listen && row.path.as_bytes().ends_with(b"/daemon.sock")).map(|row| row.inode).collect()
         });
         // Without such a listener no process's files are read.

@@ -266,6 +266,11 @@ impl Listing<'_> {
     }
 
     fn in_block(&self, block: &[u8]) -> Names {
-        self.of(block.split(|&byte| byte == 0).filter_map(|part| Some(&part[..memchr::memchr(b'=', part)?])))
+        let mut start = 0;
+        // What stands behind the last NUL is an entry too when the block was cut off.
+        self.of(memchr::memchr_iter(0, block).chain(std::iter::once(block.len())).filter_map(|end| {
+            let part = &block[std::mem::replace(&mut start, end + 1)..end];
+            Some(&part[..memchr::memchr(b'=', part)?])
+        }))
     }
 }

@@ -1,12 +1,14 @@
 //! The kernel's socket tables: TCP, TCP over IPv6 and Unix, as one network namespace sees them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, PoisonError};
 
 use procfs::FromBufReadSI;
 use procfs::net::{TcpNetEntries, TcpState};
 use serde::{Deserialize, Serialize};
 
 use super::fact::{Fact, Raw, Unknown};
+use super::{Host, Pid, UNRECORDED, View, files};
 
 /// The tables of one network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub struct Net {
     /// `/proc/net/tcp6`; absent where the kernel has no IPv6.
     pub tcp6: Fact<Vec<Tcp>>,
     /// `/proc/net/unix`.
-    pub unix: Fact<Vec<Unix>>,
+    pub unix: Fact<Arc<Vec<Unix>>>,
     /// The directory the tables were read from, for evidence.
     pub source: String,
 }
@@ -112,6 +114,53 @@ fn parse_unix_line(line: &[u8]) -> Option<Unix> {
     Some(Unix { path: Raw::from(path), listen: flags & ACCEPTS != 0, connected: kind != 2, inode })
 }
 
+impl Host {
+    /// The socket tables of our own network namespace, or of a process's.
+    pub fn net(&self, view: View) -> Arc<Net> {
+        let mut nets = self.nets.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || {
+            let (file, source) = places(view.net);
+            let tcp = |name: &str| Host::shared(|| self.fact(&file, name, || parse_tcp(&self.socket_table(&source, name)?)));
+            Arc::new(Net { tcp: tcp("tcp"), tcp6: tcp("tcp6"), unix: self.unix_sockets(view), source })
+        };
+        nets.entry(view.net).or_insert_with(read).clone()
+    }
+
+    /// Of these tables the one of the Unix sockets. To read those of TCP takes milliseconds each: the kernel looks into every slot of a
+    /// table that it made for the machine's memory.
+    pub fn unix_sockets(&self, view: View) -> Fact<Arc<Vec<Unix>>> {
+        let mut unix = self.unix.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || {
+            let (file, source) = places(view.net);
+            let read = || parse_unix(&self.socket_table(&source, "unix")?);
+            Host::shared(|| self.fact(&file, "unix", read)).map(Arc::new)
+        };
+        unix.entry(view.net).or_insert_with(read).clone()
+    }
+
+    /// The tables are nobody's value, and are read once: whoever asks first, a snapshot has them.
+    fn shared<T>(read: impl FnOnce() -> T) -> T {
+        let before = UNRECORDED.replace(false);
+        let table = read();
+        UNRECORDED.set(before);
+        table
+    }
+
+    fn socket_table(&self, source: &str, name: &str) -> Fact<Vec<u8>> {
+        let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+        // `/proc/net` is a link to `self/net`, which a made-up tree need not have.
+        files::read_small(&root.join(&source[1..]).join(name), usize::MAX)
+    }
+}
+
+/// Where a snapshot has the tables, and where a live machine.
+fn places(namespace: Option<Pid>) -> (String, String) {
+    match namespace {
+        None => ("net/ours.json".to_owned(), "/proc/net".to_owned()),
+        Some(pid) => (format!("net/{pid}.json"), format!("/proc/{pid}/net")),
+    }
+}
+
 impl Net {
     /// All rows of both TCP tables. The IPv6 table may be absent; any other gap makes the answer unknown.
     pub fn tcp_rows(&self) -> Fact<impl Iterator<Item = &Tcp>> {
@@ -185,7 +234,7 @@ torn line
 ";
 
     fn net() -> Net {
-        Net { tcp: parse_tcp(TCP), tcp6: parse_tcp(TCP6), unix: parse_unix(UNIX), source: "/proc/net".to_owned() }
+        Net { tcp: parse_tcp(TCP), tcp6: parse_tcp(TCP6), unix: parse_unix(UNIX).map(Arc::new), source: "/proc/net".to_owned() }
     }
 
     #[test]

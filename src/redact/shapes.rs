@@ -50,7 +50,8 @@ const PREFIXES: [(&str, usize); 38] = [
 
 /// Whether some part of the value has the shape of a secret.
 pub(super) fn secret(value: &[u8]) -> bool {
-    pem(value) || userinfo(value) || scheme(value) || parameter(value) || jwt(value) || prefixed(value)
+    MARKS.as_ref().is_none_or(|marks| marks.is_match(value))
+        && (pem(value) || userinfo(value) || scheme(value) || parameter(value) || jwt(value) || prefixed(value))
 }
 
 /// Whether some part of a word is a token by its prefix or its form: what no sentence of this program has a reason to say.
@@ -58,17 +59,12 @@ pub(super) fn token(word: &[u8]) -> bool {
     jwt(word) || prefixed(word) || userinfo(word)
 }
 
-/// What each shape has in it, in either case: most names have none of it, and one pass says so.
+/// What each shape has in it, in either case: most values have none of it, and one pass says so.
 static MARKS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let others = ["-----BEGIN ", "://", "bearer ", "basic ", "authorization", "=", "eyJ"];
     let marks = PREFIXES.iter().map(|(prefix, _)| *prefix).chain(others);
     AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(marks).ok()
 });
-
-/// The same as [`secret`], for a million names.
-pub(super) fn secret_name_of_a_row(value: &[u8]) -> bool {
-    MARKS.as_ref().is_none_or(|marks| marks.is_match(value)) && secret(value)
-}
 
 fn pem(value: &[u8]) -> bool {
     memchr::memmem::find(value, b"-----BEGIN ").is_some()
