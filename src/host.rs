@@ -45,7 +45,7 @@ pub use files::{Document, FileKind, PathFact};
 pub use hex::hex;
 pub use machine::{Hiding, Machine};
 pub use process::{Exe, Fd, Pid, Proc, ProcessKey, ProgramKey, Stat, View};
-pub use sockets::{Net, Tcp, Unix};
+pub use sockets::{Net, Tcp, Unix, UnixTable};
 pub use terminal::Terminal;
 
 use snapshot::{Captured, Mask, Recorder};
@@ -55,7 +55,7 @@ pub struct Host {
     source: Source,
     machine: Machine,
     nets: Mutex<HashMap<Option<Pid>, Arc<Net>>>,
-    unix: Mutex<HashMap<Option<Pid>, Fact<Arc<Vec<Unix>>>>>,
+    unix: Mutex<HashMap<Option<Pid>, UnixTable>>,
     namespaces: Mutex<HashMap<String, Fact<Vec<u8>>>>,
     memos: files::Memos,
     proc: OnceLock<Option<OwnedFd>>,

@@ -18,7 +18,7 @@ pub struct Net {
     /// `/proc/net/tcp6`; absent where the kernel has no IPv6.
     pub tcp6: Fact<Vec<Tcp>>,
     /// `/proc/net/unix`.
-    pub unix: Fact<Arc<Vec<Unix>>>,
+    pub unix: UnixTable,
     /// The directory the tables were read from, for evidence.
     pub source: String,
 }
@@ -37,6 +37,9 @@ pub struct Tcp {
     /// Inode in sockfs, which `/proc/<pid>/fd` links name.
     pub inode: u64,
 }
+
+/// The table of the Unix sockets, or why there is none.
+pub type UnixTable = Fact<Arc<Vec<Unix>>>;
 
 /// A Unix socket that has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +131,7 @@ impl Host {
 
     /// Of these tables the one of the Unix sockets. To read those of TCP takes milliseconds each: the kernel looks into every slot of a
     /// table that it made for the machine's memory.
-    pub fn unix_sockets(&self, view: View) -> Fact<Arc<Vec<Unix>>> {
+    pub fn unix_sockets(&self, view: View) -> UnixTable {
         let mut unix = self.unix.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || {
             let (file, source) = places(view.net);
