@@ -112,6 +112,8 @@ pub struct Events {
     pub most: Vec<Aggregate>,
     /// Aggregates in which some are missing.
     pub gaps: Some10<Aggregate>,
+    /// Aggregates that the host's counter knows of and that have no event at all.
+    pub emptied: u64,
 }
 
 /// Everything that the store itself tells.

@@ -127,4 +127,11 @@ fn a_snapshot_without_stores_says_so() {
     assert!(said.code == 3 && said.stderr.contains("--with-stores"), "{}", said.stderr);
     let both = ran(&mut whoseenv(&["snapshot", "/nonexistent/x", "--with-stores", "--anonymize"]));
     assert_eq!(both.code, 2, "{}", both.stderr);
+    assert!(both.stderr.contains("cannot be anonymised") && both.stderr.contains("Leave out --with-stores"), "{}", both.stderr);
+    assert!(!std::path::Path::new("/nonexistent").exists());
+    // The remedy that it names is one.
+    let path = dir.path().join("store.db");
+    drop(filled(&path, "delete"));
+    let told = ran(whoseenv(&["db", "sessions", "--anonymize", "--json", "--db", path.to_str().unwrap()]).env("HOME", home.path()));
+    assert!(told.code == 0 && told.json()["data"]["sessions"].as_array().unwrap().len() == 20, "{}", told.stdout);
 }
