@@ -64,13 +64,15 @@ fn bounded(what: &str, file: &Path) -> Vec<Ran> {
                 break;
             }
         }
-        let ran = last.unwrap();
+        let mut ran = last.unwrap();
+        // For a person what went wrong stands on stderr.
+        ran.stdout.push_str(&ran.stderr);
         assert!(took < patience, "{what}: {arguments:?} took {took:?}");
         assert!([0, 1, 3, 5].contains(&ran.code), "{what}: {arguments:?}: {} {} {}", ran.code, ran.stdout, ran.stderr);
-        assert!(ran.code != 5 || !format!("{}{}", ran.stdout, ran.stderr).is_empty(), "{what}: {arguments:?} says why");
-        assert_eq!(State::of(file.parent().unwrap()), before, "{what}: {arguments:?}");
+        assert!(ran.code != 5 || !ran.stdout.is_empty(), "{what}: {arguments:?} says why");
         all.push(ran);
     }
+    assert_eq!(State::of(file.parent().unwrap()), before, "{what}");
     all
 }
 
