@@ -21,12 +21,16 @@ pub struct Args {
     /// Only this process, its parents and what its values name; may be repeated
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
-    /// A copy of every agent's database too, for db; columns of credentials are blanked, what was said in sessions is not
-    #[arg(long, conflicts_with = "anonymize")]
+    /// A copy of every agent's database too, for db; columns of credentials are blanked, what was said in sessions is not. Refused
+    /// with --anonymize: what people and agents wrote names accounts and machines in ways that no rule finds
+    #[arg(long)]
     with_stores: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Exit {
+    if args.with_stores && global.anonymize {
+        return printer(global).problem("snapshot", None, &not_anonymous());
+    }
     let start = match start(global) {
         Ok(start) => start,
         Err(exit) => return exit,
@@ -36,6 +40,16 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(report) => start.answer(report, page),
         Err(problem) => start.problem("snapshot", &problem),
     }
+}
+
+/// A store is copied as it is: its pages hold sentences, in which a name is a word like any other.
+fn not_anonymous() -> Problem {
+    Problem::new(
+        Exit::Usage,
+        "a snapshot --with-stores cannot be anonymised: what was said in sessions names accounts, machines and paths in ways that no rule finds",
+    )
+    .hint("Leave out --with-stores, and keep the answers of db, which can be: whoseenv db sessions --anonymize --json")
+    .hint("Leave out --anonymize, where nobody gets the snapshot who may not read the sessions.")
 }
 
 fn start(global: &Global) -> Result<Start, Exit> {

@@ -11,7 +11,7 @@ use super::armour::{CELL, SECRETS};
 use super::events::{self, Aggregate};
 use super::kv::Key;
 use super::sessions::Family;
-use super::{Opened, Refusal, Tables, wal};
+use super::{Generation, Opened, Refusal, Tables, wal};
 use crate::report::Progress;
 
 mod facts;
@@ -57,7 +57,8 @@ fn check(opened: Result<Opened, Refusal>) -> Integrity {
         let mut statement = opened.conn.prepare("pragma quick_check(10)")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            complaints.push(row.get::<_, String>(0)?);
+            // They name tables and indices of the file.
+            complaints.push(lossy(row, 0));
         }
         Ok(())
     });
@@ -174,7 +175,7 @@ fn sessions_of(conn: &Connection, tables: &Tables, table: &'static str, family: 
         tables.or_null(table, "time_suspended")
     };
     let parent = tables.or_null(table, "parent_id");
-    let once = super::sessions::once(tables, table).map(|condition| format!(" where {condition}")).unwrap_or_default();
+    let once = super::sessions::once(tables, table)?.map(|condition| format!(" where {condition}")).unwrap_or_default();
     let mut statement = conn.prepare(&format!("select {id}, {parent}, {directory}, {suspended} from {table}{once}"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -200,7 +201,11 @@ fn sessions_of(conn: &Connection, tables: &Tables, table: &'static str, family: 
 }
 
 fn inbox(conn: &Connection, tables: &Tables, now_ms: i64, facts: &mut Facts) -> Result<(), Refusal> {
-    for queue in super::inbox::queues(tables).unwrap_or_default() {
+    let queues = match super::inbox::queues(tables) {
+        Err(Refusal::NoTable(_)) => Vec::new(),
+        queues => queues?,
+    };
+    for queue in queues {
         if facts.queue_table.is_empty() {
             facts.queue_table = queue.table;
         }
@@ -214,6 +219,7 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
     let pending = queue.waits(tables);
     let sessions = if tables.has("session_v2") { "session_v2" } else { "session" };
     let suspended = if tables.column(sessions, "time_suspended") {
+        tables.need_key(sessions)?;
         format!("(select s.time_suspended is not null from {sessions} s where s.id = {table}.session_id)")
     } else {
         "0".to_owned()
@@ -268,9 +274,10 @@ fn events(conn: &Connection, tables: &Tables, facts: &Facts) -> Result<Events, R
     /// Below this size every page of the store is counted.
     const SMALL: u64 = 64 << 20;
     let mut found = Events::default();
-    events::each_aggregate(conn, tables, |aggregate| {
+    let generation = tables.generation();
+    let emptied = events::each_aggregate(conn, tables, |aggregate| {
         found.count += aggregate.count;
-        if aggregate.missing > 0 {
+        if aggregate.lost(generation) > 0 {
             found.gaps.push(|| aggregate.clone());
         }
         let least = found.most.last().map_or(0, |least: &Aggregate| least.count);
@@ -280,6 +287,8 @@ fn events(conn: &Connection, tables: &Tables, facts: &Facts) -> Result<Events, R
             found.most.truncate(3);
         }
     })?;
+    // 2.0.x counts what it does not keep.
+    found.emptied = if matches!(generation, Generation::V1 | Generation::Preview) { emptied } else { 0 };
     if facts.pages * facts.page_size <= SMALL {
         found.bytes = super::schema::by_table(conn)?.get("event").copied().unwrap_or(0);
     } else {

@@ -1,12 +1,17 @@
 //! Events, where a host keeps them: how many of which kind, whose, and whether some are missing.
 //!
-//! 1.x and the preview keep every event; 2.0.26 keeps none unless told to. A sequence counts from 0 within its aggregate, which is a session.
+//! 1.x and the preview keep every event; 2.0.26 keeps none unless told to. A sequence counts from 0 within its aggregate, which is a
+//! session, and `event_sequence` has the last number that was given out: row and event are of one transaction (1.18.34, next-16350).
 
 use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Tables};
+
+mod aggregate;
+
+pub use aggregate::{Aggregate, each_aggregate};
 
 /// Events of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,24 +20,6 @@ pub struct OfType {
     pub r#type: String,
     /// How many.
     pub count: u64,
-}
-
-/// Events of one aggregate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Aggregate {
-    /// Whose they are: a session's id.
-    pub id: String,
-    /// How many.
-    pub count: u64,
-    /// First of the sequence.
-    pub first_seq: i64,
-    /// Last of the sequence.
-    pub last_seq: i64,
-    /// How many of the sequence between them are missing.
-    pub missing: u64,
-    /// What the host's own counter says was the last; absent where it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counter: Option<i64>,
 }
 
 /// One event, without its content.
@@ -66,6 +53,8 @@ pub struct Summary {
     pub aggregates: Vec<Aggregate>,
     /// Aggregates in which some are missing.
     pub gaps_count: u64,
+    /// Aggregates with a number in the host's own counter, and no event at all.
+    pub emptied_count: u64,
     /// The last ones.
     pub last: Vec<Event>,
 }
@@ -93,7 +82,7 @@ pub fn summary(conn: &Connection, tables: &Tables, last: u64, most: usize) -> Re
         summary.count += count;
         summary.types.push(OfType { r#type: text(row, 0), count });
     }
-    each_aggregate(conn, tables, |aggregate| {
+    summary.emptied_count = each_aggregate(conn, tables, |aggregate| {
         summary.aggregates_count += 1;
         summary.gaps_count += u64::from(aggregate.missing > 0);
         summary.aggregates.push(aggregate);
@@ -125,33 +114,4 @@ pub fn summary(conn: &Connection, tables: &Tables, last: u64, most: usize) -> Re
 fn rank(aggregates: &mut Vec<Aggregate>, most: usize) {
     aggregates.sort_by(|a, b| (b.missing > 0, b.count).cmp(&(a.missing > 0, a.count)).then_with(|| a.id.cmp(&b.id)));
     aggregates.truncate(most);
-}
-
-/// Every aggregate, in order of its id.
-///
-/// # Errors
-/// When the table cannot be read.
-pub fn each_aggregate(conn: &Connection, tables: &Tables, mut tell: impl FnMut(Aggregate)) -> Result<(), Refusal> {
-    let counter = if tables.has("event_sequence") {
-        "(select s.seq from event_sequence s where s.aggregate_id = event.aggregate_id)"
-    } else {
-        "null"
-    };
-    let mut statement = conn.prepare(&format!(
-        "select aggregate_id, count(*), min(seq), max(seq), {counter} from event group by aggregate_id order by aggregate_id"
-    ))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (count, first, last) = (number(row, 1), number(row, 2), number(row, 3));
-        let missing = last.saturating_sub(first).saturating_add(1).saturating_sub(count);
-        tell(Aggregate {
-            id: text(row, 0),
-            count: count.unsigned_abs(),
-            first_seq: first,
-            last_seq: last,
-            missing: u64::try_from(missing).unwrap_or(0),
-            counter: row.get::<_, Option<i64>>(4).ok().flatten(),
-        });
-    }
-    Ok(())
 }

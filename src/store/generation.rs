@@ -171,7 +171,7 @@ impl Tables {
                 tables.known.insert(name, columns);
             }
         }
-        for table in ["session", "session_v2", "event"] {
+        for table in ["session", "session_v2", "session_inbox", "session_pending", "event"] {
             if tables.has(table) {
                 tables.read_indices(conn, table)?;
             }
@@ -232,6 +232,17 @@ impl Tables {
         self.has("session_v2") && self.has("session")
     }
 
+    /// That ids can be looked up in a table of sessions or of a queue: one by one through it for each of a million rows is without end.
+    ///
+    /// # Errors
+    /// [`Refusal::Hostile`], with the table.
+    pub fn need_key(&self, table: &str) -> Result<(), Refusal> {
+        if !self.has(table) || self.is_indexed(table, "id") {
+            return Ok(());
+        }
+        Err(Refusal::Hostile(format!("table {table} has no key on id, as every host's has")))
+    }
+
     /// That no table computes anything: for a question that goes over all of them.
     ///
     /// # Errors
@@ -261,5 +272,6 @@ impl Tables {
 }
 
 fn computes(table: &str) -> Refusal {
+    let table = super::text::told_text(table.as_bytes());
     Refusal::Hostile(format!("table {table} has a computed column, which no host makes; reading it would run something"))
 }

@@ -91,7 +91,10 @@ const QUEUES: [Queue; 3] = [
 /// The queues of a store, that of its latest host first.
 pub(super) fn queues(tables: &Tables) -> Result<Vec<&'static Queue>, Refusal> {
     tables.need(&TABLES, "queue of work that waits")?;
-    Ok(QUEUES.iter().filter(|queue| tables.has(queue.table)).collect())
+    let queues: Vec<&Queue> = QUEUES.iter().filter(|queue| tables.has(queue.table)).collect();
+    // Those of before are looked up in those that came later.
+    queues.iter().rev().skip(1).try_for_each(|later| tables.need_key(later.table))?;
+    Ok(queues)
 }
 
 /// The tables that are queues.
@@ -291,6 +294,10 @@ pub fn lives(conn: &Connection, tables: &Tables, session: &str, most: usize) -> 
         let id = ["inboxID", "inputID", "id"].iter().find_map(|name| shape::plain_string(data, name));
         let Some(id) = id.and_then(|id| std::str::from_utf8(id).ok()) else { continue };
         let at = lives.iter().rposition(|life| life.id == id).unwrap_or_else(|| {
+            // The last ones are wanted: what was told of the others is not looked through for each that follows.
+            if lives.len() >= 2 * most {
+                lives.drain(..most);
+            }
             lives.push(Life { id: id.to_owned(), ..Life::default() });
             lives.len() - 1
         });
@@ -304,6 +311,9 @@ pub fn lives(conn: &Connection, tables: &Tables, session: &str, most: usize) -> 
     }
     if lives.len() > most {
         lives.drain(..lives.len() - most);
+    }
+    for life in &mut lives {
+        life.id = super::text::told_text(life.id.as_bytes());
     }
     Ok(lives)
 }

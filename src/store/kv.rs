@@ -12,7 +12,7 @@ use super::armour::CELL;
 use super::rows::{Row, each_block};
 use super::text::Object;
 use super::{Refusal, Tables, shape};
-use crate::redact::FingerprintKey;
+use crate::redact::{FingerprintKey, secret_shape};
 
 /// Whose row it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -201,7 +201,11 @@ fn write(row: Row<'_>, telling: &Telling<'_>, with_value: bool, out: &mut Vec<u8
     let raw = row.bytes(0).unwrap_or_default();
     let key = Key::parse(raw);
     let mut object = Object::begin(out);
-    object.bytes("raw_key", raw);
+    match &key.plugin {
+        // In hexadecimal it would still be there.
+        Some(plugin) if secret_shape(plugin.as_bytes()) => object.bytes("raw_key", plugin.as_bytes()),
+        _ => object.bytes("raw_key", raw),
+    }
     object.word("scope", key.scope.word());
     if let Some(plugin) = &key.plugin {
         object.bytes("plugin", plugin.as_bytes());

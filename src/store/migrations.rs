@@ -67,7 +67,7 @@ pub fn is_legacy(tables: &Tables) -> bool {
 }
 
 fn name(row: &rusqlite::Row<'_>) -> Result<String, Refusal> {
-    Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default()).into_owned())
+    Ok(super::text::told_text(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default()))
 }
 
 #[cfg(test)]

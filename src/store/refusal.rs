@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use crate::host::Unknown;
 use crate::report::{Exit, Problem};
 
+use super::text::told_text;
+
 /// Why a store was not read, or not to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -77,7 +79,7 @@ impl From<std::io::Error> for Refusal {
 impl From<rusqlite::Error> for Refusal {
     fn from(error: rusqlite::Error) -> Refusal {
         use rusqlite::ErrorCode;
-        let Some(code) = error.sqlite_error_code() else { return Refusal::Damaged(error.to_string()) };
+        let Some(code) = error.sqlite_error_code() else { return Refusal::Damaged(told_text(error.to_string().as_bytes())) };
         match code {
             ErrorCode::NotADatabase => Refusal::NotADatabase,
             ErrorCode::DatabaseCorrupt => Refusal::Damaged("its pages contradict each other".to_owned()),
@@ -88,7 +90,8 @@ impl From<rusqlite::Error> for Refusal {
             ErrorCode::AuthorizationForStatementDenied => {
                 Refusal::Hostile("its schema would run something while it is read (a view, a function, another table)".to_owned())
             }
-            _ => Refusal::Io(error.to_string()),
+            // SQLite names tables and columns of the file.
+            _ => Refusal::Io(told_text(error.to_string().as_bytes())),
         }
     }
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::armour::SECRETS;
+use super::text::told_text;
 use super::{Generation, Refusal, Tables};
 
 /// A table.
@@ -94,9 +95,9 @@ pub fn read(conn: &Connection, tables: &Tables, sizes: bool, doing: &dyn Fn(&str
         let real =
             row.get::<_, String>(1).is_ok_and(|kind| kind == "table") && row.get::<_, Option<i64>>(2).ok().flatten().unwrap_or(0) > 0;
         if !real {
-            schema.not_read.push(name);
+            schema.not_read.push(told_text(name.as_bytes()));
         } else if !name.starts_with("sqlite_") {
-            doing(&name);
+            doing(&told_text(name.as_bytes()));
             schema.tables.push(table(conn, name, &bytes, known.as_ref())?);
         }
     }
@@ -106,6 +107,14 @@ pub fn read(conn: &Connection, tables: &Tables, sizes: bool, doing: &dyn Fn(&str
         schema.missing_tables = known.keys().filter(|name| !has(name)).map(|name| (*name).to_owned()).collect();
         schema.added_tables =
             schema.tables.iter().filter(|table| !known.contains_key(table.name.as_str())).map(|table| table.name.clone()).collect();
+    }
+    // Compared as they are, told as names of the host's are.
+    let told = |names: &mut Vec<String>| names.iter_mut().for_each(|name| *name = told_text(name.as_bytes()));
+    told(&mut schema.added_tables);
+    for table in &mut schema.tables {
+        table.name = told_text(table.name.as_bytes());
+        told(&mut table.columns);
+        told(&mut table.added_columns);
     }
     Ok(schema)
 }

@@ -161,9 +161,12 @@ fn columns(tables: &Tables, table: &'static str) -> Columns {
 }
 
 /// What leaves out the old sessions that a migrated store has twice.
-pub(super) fn once(tables: &Tables, table: &str) -> Option<&'static str> {
-    let twice = table == "session" && tables.has("session_v2");
-    twice.then_some("not exists (select 1 from session_v2 where session_v2.id = session.id)")
+pub(super) fn once(tables: &Tables, table: &str) -> Result<Option<&'static str>, Refusal> {
+    if table != "session" || !tables.has("session_v2") {
+        return Ok(None);
+    }
+    tables.need_key("session_v2")?;
+    Ok(Some("not exists (select 1 from session_v2 where session_v2.id = session.id)"))
 }
 
 /// A table, the statement for it, and its parameters.
@@ -195,7 +198,7 @@ pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> 
             parameters.push(Parameter::Text(wanted.clone()));
             conditions.push(format!("{id} = ?{}", parameters.len()));
         }
-        conditions.extend(once(tables, table).map(str::to_owned));
+        conditions.extend(once(tables, table)?.map(str::to_owned));
         let conditions = if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
         let limit = filter.limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
         statements.push((
@@ -261,7 +264,7 @@ impl Family {
                 if !tables.column(table, "parent_id") {
                     return Ok(());
                 }
-                let once = once(tables, table).map(|condition| format!(" and {condition}")).unwrap_or_default();
+                let once = once(tables, table)?.map(|condition| format!(" and {condition}")).unwrap_or_default();
                 let mut statement = conn.prepare(&format!("select parent_id from {table} where parent_id is not null{once}"))?;
                 let mut rows = statement.query([])?;
                 while let Some(row) = rows.next()? {

@@ -16,7 +16,7 @@ pub fn told(name: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The same as text.
+/// The same as text: for every name of a table, a column, a plugin, a directory that a store has, and for what SQLite says of them.
 pub fn told_text(name: &[u8]) -> String {
     String::from_utf8_lossy(&told(name)).into_owned()
 }

@@ -226,7 +226,7 @@ registry! {
         /// Events take most of it.
         STORE_EVENT_BLOAT = "store.event_bloat", Warning, "More than half of the store, and over 8 MiB, are events: its host deletes none.";
         /// Events are missing.
-        STORE_EVENT_GAP = "store.event_gap", Info, "Events of a session are missing in the middle of their sequence.";
+        STORE_EVENT_GAP = "store.event_gap", Info, "Events of a session are missing: before the first, between, or after the last up to the host's own counter.";
         /// Pages that hold nothing.
         STORE_FREE_PAGES = "store.free_pages", Info, "More than a quarter of the store, and over 4 MiB, hold nothing, and it does not vacuum itself.";
         /// Secrets are there.

@@ -37,12 +37,24 @@ fn page(data: &Events) -> Page {
             events.gaps_count
         ),
     );
+    if events.emptied_count > 0 {
+        let message = format!(
+            "{} in event_sequence {} no event.",
+            counted(events.emptied_count, "more aggregate", "more aggregates"),
+            if events.emptied_count == 1 { "has" } else { "have" }
+        );
+        page.line(0, Text::styled(Style::Warn, message));
+    }
     page.gap();
     let types = events.types.iter().map(|one| vec![Text::plain(one.count.to_string()), Text::plain(&one.r#type)]);
     page.table(0, vec!["COUNT", "TYPE"], types.collect());
     page.gap();
     let aggregates = events.aggregates.iter().map(|one| {
-        let missing = if one.missing > 0 { Text::styled(Style::Warn, format!("{} missing", one.missing)) } else { Text::default() };
+        let missing = match (one.missing, one.fork) {
+            (0, false) => Text::default(),
+            (0, true) => Text::plain("a fork"),
+            _ => Text::styled(Style::Warn, format!("missing: {}", one.gaps())),
+        };
         vec![
             Text::plain(one.count.to_string()),
             Text::plain(&one.id),

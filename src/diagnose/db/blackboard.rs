@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::host::files::FileKind;
 use crate::host::{Host, Raw, View, hex};
+use crate::store::text::told_text;
 
 /// How long a file may stay, in milliseconds.
 const TTL_MS: i64 = 5 * 24 * 3600 * 1000;
@@ -42,7 +43,7 @@ pub fn stale<'d>(host: &Host, directories: impl Iterator<Item = &'d str>) -> Sta
         let before = stale.count;
         walk(host, &board, 3, &mut stale);
         if stale.count > before {
-            stale.boards.push(board.lossy().into_owned());
+            stale.boards.push(told_text(board.as_bytes()));
         }
     }
     stale

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentProcess, Generation};
 use crate::host::{Host, Pid, Raw, Unknown};
+use crate::store::text::told_text;
 
 /// A process that has a store open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +61,7 @@ impl Holders {
             let holder = Holder {
                 pid: stat.pid,
                 start_ticks: stat.start_ticks,
-                comm: stat.comm.lossy().into_owned(),
+                comm: told_text(stat.comm.as_bytes()),
                 agent: agent.map(|agent| agent.agent.clone()),
                 version: agent.and_then(|agent| agent.product_version.clone()),
                 generation: agent.and_then(|agent| agent.generation),

@@ -8,6 +8,7 @@ use crate::store::ReadAs;
 use crate::store::events::{self, Summary};
 use crate::store::kv;
 use crate::store::schema::{self, Schema};
+use crate::store::text::told_text;
 
 use super::Store;
 
@@ -107,6 +108,7 @@ pub fn host_key(store: &Store, key: &str, progress: &Progress) -> Result<String,
         0 => Err(no_such_key(key)),
         1 => Ok(named.remove(0)),
         _ => {
+            let named: Vec<String> = named.iter().map(|raw| told_text(raw.as_bytes())).collect();
             let problem = Problem::new(Exit::Usage, format!("several plugins have a key {key:?}; name one as the host keeps it"));
             Err(named.iter().fold(problem, |problem, raw| problem.hint(raw)))
         }

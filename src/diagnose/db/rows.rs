@@ -1,6 +1,6 @@
 //! `db sessions`, `db inbox` and `db kv`: rows, told while they are read or collected.
 
-use std::io::{self, Read, Seek, Write};
+use std::io;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -14,9 +14,14 @@ use crate::report::{Problem, Progress, Rows};
 use crate::store::inbox::{self, Life, Pending};
 use crate::store::kv::{self, Entry};
 use crate::store::sessions::{self, Family, Filter, Session};
+use crate::store::text::told_text;
 use crate::store::{Opened, ReadAs, Refusal, Tables};
 
 use super::Store;
+
+mod stream;
+
+pub use stream::stream;
 
 /// A question whose answer is rows.
 #[derive(Clone, Debug)]
@@ -209,86 +214,6 @@ fn each(
     }
 }
 
-/// Hands rows to `tell` as lines of JSON while they are read. A store that its host has open is read to the end first: whoever reads our
-/// output slowly must not keep the host's checkpoints waiting.
-///
-/// # Errors
-/// What `tell` says; and inside, why the rows are not all, or not of one moment.
-pub fn stream(
-    store: &Store,
-    question: &Question,
-    telling: &Telling<'_>,
-    progress: &Progress,
-    tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Result<(), Problem>> {
-    let mut streamed = || -> Result<(), End> {
-        let (mut opened, tables) = store.open(progress)?;
-        if opened.read_as == ReadAs::Shared {
-            let mut spool = Spool::default();
-            each(&mut opened, &tables, question, telling, progress, &mut |lines| spool.write(lines))?;
-            drop(opened);
-            return spool.read(tell).map_err(End::Output);
-        }
-        let told = each(&mut opened, &tables, question, telling, progress, tell);
-        match told {
-            Err(End::Output(error)) => Err(End::Output(error)),
-            // What a changing file says, good or bad, is worth nothing.
-            told if store.kept.is_none() => opened.still().map_err(End::Store).and(told),
-            told => told,
-        }
-    };
-    match streamed() {
-        Ok(()) => Ok(Ok(())),
-        Err(End::Store(refusal)) => Ok(Err(store.problem(&refusal))),
-        Err(End::Output(error)) => Err(error),
-    }
-}
-
-/// Rows that wait for whoever reads them: in memory, and if they are many in a file without a name.
-#[derive(Default)]
-struct Spool {
-    memory: Vec<u8>,
-    file: Option<std::fs::File>,
-}
-
-impl Spool {
-    const MEMORY: usize = 16 << 20;
-
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.memory.len() + lines.len() > Spool::MEMORY {
-            let file = match &mut self.file {
-                Some(file) => file,
-                None => self.file.insert(unnamed()?),
-            };
-            file.write_all(&self.memory)?;
-            self.memory.clear();
-        }
-        self.memory.extend_from_slice(lines);
-        Ok(())
-    }
-
-    fn read(mut self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        if let Some(file) = &mut self.file {
-            file.rewind()?;
-            let mut piece = vec![0; 1 << 20];
-            loop {
-                match file.read(&mut piece)? {
-                    0 => break,
-                    read => tell(&piece[..read])?,
-                }
-            }
-        }
-        tell(&self.memory)
-    }
-}
-
-/// A file that no directory lists: it is gone with the program, however that ends.
-fn unnamed() -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
-    std::fs::OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(std::env::temp_dir())
-}
-
 /// Rows of one form, and the rest of what is asked of the same moment.
 fn collect<T: DeserializeOwned, R>(
     store: &Store,
@@ -379,8 +304,10 @@ pub fn inbox(
 /// Why there is no answer.
 pub fn kv(store: &Store, question: &Question, telling: &Telling<'_>, progress: &Progress) -> Result<Kv, Problem> {
     let (entries, read_as, ()) = collect(store, question, telling, progress, |_, _| Ok(()))?;
-    let configs = telling.configured.read.clone();
-    Ok(Kv { store: store.shown(), read_as, entries, configs, configs_unknown: telling.configured.unknown.clone() })
+    // Some lie in the directories of sessions, whose names are the store's.
+    let told = |places: &[String]| places.iter().map(|place| told_text(place.as_bytes())).collect();
+    let (configs, configs_unknown) = (told(&telling.configured.read), told(&telling.configured.unknown));
+    Ok(Kv { store: store.shown(), read_as, entries, configs, configs_unknown })
 }
 
 /// Which plugins are configured for whoever uses a store: in this user's configuration, the store's owner's, and the projects of its sessions.

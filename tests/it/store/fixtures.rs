@@ -37,7 +37,7 @@ pub fn v1() -> String {
 /// OpenCode 2.0 preview.
 pub fn preview() -> String {
     format!(
-        "{SHARED} {KV} CREATE TABLE session ({SESSION}, fork_session_id text, time_suspended integer); CREATE INDEX session_parent_idx ON session (parent_id);
+        "{SHARED} {KV} CREATE TABLE session ({SESSION}, fork_session_id text, fork_message_id text, fork_seq integer, time_suspended integer); CREATE INDEX session_parent_idx ON session (parent_id);
          CREATE TABLE event (id text PRIMARY KEY, aggregate_id text NOT NULL, seq integer NOT NULL, created integer NOT NULL, type text NOT NULL, data text NOT NULL);
          CREATE UNIQUE INDEX event_aggregate_seq_idx ON event (aggregate_id, seq);
          CREATE TABLE session_pending (id text PRIMARY KEY, session_id text NOT NULL, type text NOT NULL, data text NOT NULL, delivery text,

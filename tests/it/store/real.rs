@@ -106,6 +106,9 @@ fn the_preview_s_store() {
     api("POST", &format!("/api/session/{parent}/prompt"), json!({"text": "go"}));
     let children = || shell(&path, &format!("select id from session where parent_id = '{parent}'")).map_or(0, |rows| rows.len());
     wait_until("the sub-session", || children() == 1);
+    // A fork, whose events go on where its parent stood.
+    let fork = api("POST", &format!("/api/session/{parent}/fork"), json!({}))["data"]["id"].as_str().unwrap().to_owned();
+    api("POST", &format!("/api/session/{fork}/synthetic"), json!({"text": "of the fork", "resume": false}));
     // A shell message, and rows that wait.
     let waiting = server.session();
     api("POST", &format!("/api/session/{waiting}/shell"), json!({"command": "true"}));
@@ -139,6 +142,17 @@ fn the_preview_s_store() {
         ours.iter()
             .all(|id| lives.iter().any(|life| &&life["id"] == id && life["enqueued_seq"].is_u64() && life.get("delivered_seq").is_none()))
     );
+    // Every sequence begins at 0 and ends where the host's own counter stands: nothing is missing in a sound store.
+    let events = ask(&world, &["events", "--json", "--db", path.to_str().unwrap()]).json();
+    let events = &events["data"]["events"];
+    assert_eq!((&events["gaps_count"], &events["emptied_count"]), (&json!(0), &json!(0)), "{events:#}");
+    for one in events["aggregates"].as_array().unwrap() {
+        let counted = format!("select seq from event_sequence where aggregate_id = '{}'", one["id"].as_str().unwrap());
+        assert_eq!((&one["first_seq"], &one["last_seq"]), (&json!(0), &need!(shell(&path, &counted))[0]["seq"]), "{one}");
+        assert_eq!(one.get("fork").is_some(), one["id"] == fork.as_str(), "{one}");
+        let all = one["last_seq"].as_u64().unwrap() + 1;
+        assert_eq!(one["count"] == all, one["id"] != fork.as_str(), "a fork leaves out what its parent had: {one}");
+    }
     server.stop();
     // What a host leaves that was stopped is whole, too.
     let audit = ask(&world, &["audit", "--json", "--db", path.to_str().unwrap()]).json();

@@ -46,16 +46,51 @@ fn names_that_look_like_secrets_are_not_told() {
     session(&conn, "session", SECRET, None, "/tmp", &[("agent", "'ghp_0123456789abcdef0123456789abcdef0123'")]);
     waits(&conn, "session_pending", "m", "s", "queue", 1, &format!("{{\"{SECRET}\":1,\"text\":\"key {SECRET}\"}}"));
     conn.execute("insert into event values ('e', ?1, 5, 1, ?1, '{}')", [SECRET]).unwrap();
+    conn.execute("insert into event values ('a', 's', 5, 1, 'session.input.admitted.1', ?1)", [format!("{{\"inputID\":\"{SECRET}\"}}")])
+        .unwrap();
+    // Where a name can stand: a plugin, a directory, a migration, a table, a column, an index, a trigger, a view.
+    kv(&conn, &plugin_key(SECRET, "of a plugin"), "{}");
+    kv(&conn, &plugin_key(SECRET, "large"), &"x".repeat(2 << 20));
+    session(&conn, "session", "gone", None, &format!("/nowhere/{SECRET}"), &[("model", &format!("'{SECRET}'"))]);
+    conn.execute("update session set project_id = ?1 where id = 'gone'", [SECRET]).unwrap();
+    conn.execute("insert into migration values (?1, 1)", [SECRET]).unwrap();
+    conn.execute_batch(&format!(
+        "create table \"{SECRET}\" (\"{SECRET}\", other); create index \"i{SECRET}\" on kv (value); create view \"v {SECRET}\" as select 1;
+         alter table kv add column \"{SECRET}\"; create trigger \"t {SECRET}\" after insert on kv begin select 1; end;
+         create table \"nul {SECRET}\" (a text not null); pragma writable_schema=on;
+         update sqlite_schema set sql = replace(sql, 'a text not null', 'a text') where name = 'nul {SECRET}'; pragma writable_schema=reset;
+         insert into \"nul {SECRET}\" values (null); pragma writable_schema=on;
+         update sqlite_schema set sql = replace(sql, 'a text)', 'a text not null)') where name = 'nul {SECRET}'"
+    ))
+    .unwrap();
     drop(conn);
-    for arguments in super::state::COMMANDS.into_iter().chain([&["kv"][..], &["inbox"], &["sessions"], &["audit"], &["events"]]) {
+    for arguments in super::state::COMMANDS.into_iter().chain([
+        &["kv"][..],
+        &["inbox"],
+        &["inbox", "s", "--json"],
+        &["inbox", "s"],
+        &["sessions", "--tree"],
+        &["audit"],
+        &["events"],
+        &["schema"],
+        &["info"],
+        &["audit", "--binaries"],
+    ]) {
         let ran = db(home.path(), &path, arguments);
         for secret in [SECRET, "user:pass", "ghp_0123"] {
-            assert!(!ran.stdout.contains(secret), "{arguments:?}: {}", ran.stdout);
+            assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(secret), "{arguments:?}: {} {}", ran.stdout, ran.stderr);
         }
+        // Nor in hexadecimal, as a plugin's id stands in a key.
+        assert!(!ran.stdout.contains(&plugin_key(SECRET, "")), "{arguments:?}: {}", ran.stdout);
     }
+    let schema = db(home.path(), &path, &["schema", "--json"]).json();
+    let kv_table = schema["data"]["schema"]["tables"].as_array().unwrap().iter().find(|table| table["name"] == "kv").unwrap();
+    assert_eq!(kv_table["added_columns"], serde_json::json!(["<45 bytes that look like a secret>"]));
+    let audit = db(home.path(), &path, &["audit", "--json"]).json();
+    assert_eq!(audit["data"]["integrity"], "damaged", "quick_check names the table, and its name is not told: {audit:#}");
     let rows = db(home.path(), &path, &["kv", "--json"]).json();
     let keys: Vec<&str> = rows["data"]["entries"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
-    assert_eq!(keys, ["<45 bytes that look like a secret>", "task-0123456789abcdef"]);
+    assert_eq!(keys, ["large", "of a plugin", "<45 bytes that look like a secret>", "task-0123456789abcdef"]);
     let inbox = db(home.path(), &path, &["inbox", "--json"]).json();
     assert_eq!(inbox["data"]["rows"][0]["payload"]["keys"], serde_json::json!(["text"]));
     // Text that was asked for is as it is.

@@ -1,0 +1,220 @@
+//! What a store holds, told: events, secrets, plugins' rows, queues, sessions and the directories that they name.
+
+use crate::agent::plugins::Configured;
+use crate::agent::quote;
+use crate::diagnose::db::info::Info;
+use crate::diagnose::db::{blackboard, counted};
+use crate::host::View;
+use crate::host::machine::rfc3339;
+use crate::store::audit::{self, Facts};
+use crate::store::text::told_text;
+use crate::verdict::registry;
+use crate::verdict::{Evidence, Finding, How, Outcome};
+
+use super::teller::{Teller, named, plural, verb};
+
+impl Teller<'_> {
+    pub(super) fn events(&self, facts: &Facts, found: &mut Vec<Finding>) {
+        let all = facts.pages * facts.page_size;
+        if let Some(events) = &facts.events {
+            if events.bytes > 8 << 20 && events.bytes * 2 > all {
+                let about = if events.estimated { "about " } else { "" };
+                let message = format!(
+                    "{} events take {about}{} of {all} bytes ({about}{} %)",
+                    events.count,
+                    events.bytes,
+                    events.bytes * 100 / all.max(1)
+                );
+                let most = events.most.iter().map(|aggregate| format!("{} has {}", aggregate.id, aggregate.count));
+                found.push(self.of_table(&registry::STORE_EVENT_BLOAT, "event", message, most));
+            }
+            let all_gaps = events.gaps.count + events.emptied;
+            if all_gaps > 0 {
+                let message = format!("events are missing in {}", plural(all_gaps, "session"));
+                let gaps = events.gaps.named.iter().map(|gap| format!("{}: {}", gap.id, gap.gaps()));
+                let emptied = (events.emptied > 0).then(|| {
+                    format!("{} in event_sequence {} no event", plural(events.emptied, "session"), verb(events.emptied, "has", "have"))
+                });
+                found.push(self.of_table(&registry::STORE_EVENT_GAP, "event", message, gaps.chain(emptied)));
+            }
+        }
+    }
+
+    pub(super) fn secrets(&self, facts: &Facts, found: &mut Vec<Finding>) {
+        for (table, column, rows) in facts.secrets.iter().filter(|(_, _, rows)| *rows > 0) {
+            let message = format!("{table}.{column} holds secrets in {}", plural(*rows, "row"));
+            found.push(self.of_table(
+                &registry::STORE_SECRET_COLUMNS,
+                table,
+                message,
+                [format!("{} counted, none read", plural(*rows, "row"))],
+            ));
+        }
+    }
+
+    pub(super) fn plugins(&self, facts: &Facts, configured: &Configured, found: &mut Vec<Finding>, notes: &mut Vec<String>) {
+        for (id, plugin) in &facts.kv {
+            let name = told_text(id.as_bytes());
+            let rows =
+                format!("{} of {name}, {} bytes, last written {}", plural(plugin.entries, "row"), plugin.bytes, rfc3339(plugin.updated_ms));
+            match configured.word(id) {
+                "no" => {
+                    let message = format!(
+                        "plugin {name} is configured nowhere, and {} of it {} left",
+                        plural(plugin.entries, "row"),
+                        verb(plugin.entries, "is", "are")
+                    );
+                    let read = configured.read.iter().map(|file| (file, format!("does not name {name}")));
+                    let without =
+                        configured.without.iter().map(|dir| (dir, "has no opencode.json, opencode.jsonc or config.json".to_owned()));
+                    let read = read.chain(without).take(5).map(|(place, detail)| Evidence {
+                        source: told_text(place.as_bytes()),
+                        how: How::Passive,
+                        at: self.host.machine().taken_at(),
+                        detail,
+                    });
+                    found.push(self.of_table(&registry::STORE_KV_LEFT_OVER, "kv", message, [rows]).evidence(read));
+                }
+                "unknown" => notes.push(format!(
+                    "whether plugin {name} is still configured is not known: {}",
+                    told_text(named(configured.unknown.iter().map(String::as_str), configured.unknown.len() as u64).as_bytes())
+                )),
+                _ => {}
+            }
+            if plugin.unscoped > 0 {
+                let message = format!(
+                    "{} of plugin {name} {} no session and no path",
+                    plural(plugin.unscoped, "key"),
+                    verb(plugin.unscoped, "names", "name")
+                );
+                found.push(self.of_table(
+                    &registry::STORE_KV_UNSCOPED,
+                    "kv",
+                    message,
+                    [format!("{} of {} keys", plugin.unscoped, plugin.entries)],
+                ));
+            }
+            if plugin.large > 0 {
+                let message = format!(
+                    "{} of plugin {name} {} over {} bytes",
+                    plural(plugin.large, "value"),
+                    verb(plugin.large, "has", "have"),
+                    audit::LARGE
+                );
+                let (key, bytes) = &plugin.largest;
+                found.push(self.of_table(&registry::STORE_VALUE_LARGE, "kv", message, [format!("{key}: {bytes} bytes")]));
+            }
+        }
+    }
+
+    pub(super) fn queue(&self, facts: &Facts, found: &mut Vec<Finding>) {
+        if facts.waiting.count > 0 {
+            let rows: u64 = facts.waiting.named.iter().map(|waiting| waiting.rows).sum();
+            let least = if facts.waiting.count > facts.waiting.named.len() as u64 { "at least " } else { "" };
+            let message = format!(
+                "{least}{} {} in {} in which no turn runs",
+                plural(rows, "row"),
+                verb(rows, "waits", "wait"),
+                plural(facts.waiting.count, "session")
+            );
+            let details = facts.waiting.named.iter().map(|waiting| {
+                format!(
+                    "{}: {}, the oldest for {}, first {}",
+                    waiting.session,
+                    plural(waiting.rows, "row"),
+                    self.age(waiting.oldest_ms),
+                    waiting.first
+                )
+            });
+            let session = facts.waiting.named.first().map(|waiting| quote(waiting.session.as_bytes())).unwrap_or_default();
+            let fix = format!("whoseenv db inbox {session} --db {}", quote(self.path.as_bytes()));
+            found.push(self.of_table(&registry::STORE_INBOX_STUCK, facts.queue_table, message, details).fix([fix]));
+        }
+        if facts.twice.count > 0 {
+            let message = format!("one payload waits more than once in {}", plural(facts.twice.count, "session"));
+            let details = facts.twice.named.iter().map(|(session, rows)| format!("{session}: {}", plural(*rows, "row")));
+            found.push(self.of_table(&registry::STORE_INBOX_DUPLICATE, facts.queue_table, message, details));
+        }
+    }
+
+    pub(super) fn sessions(&self, facts: &Facts, info: &Info, hidden: u64, found: &mut Vec<Finding>) {
+        if facts.orphans.count > 0 {
+            let message =
+                format!("{} {} a parent that is gone", plural(facts.orphans.count, "session"), verb(facts.orphans.count, "has", "have"));
+            let evidence = facts
+                .orphans
+                .named
+                .iter()
+                .map(|orphan| self.evidence(&format!("table {}", orphan.table), format!("{}: parent {}", orphan.id, orphan.parent)));
+            found.push(Finding::new(&registry::STORE_SESSION_ORPHAN, Outcome::Confirmed, &self.path, message).evidence(evidence));
+            let mut parents: Vec<&str> = facts.orphans.named.iter().map(|orphan| orphan.parent.as_str()).collect();
+            parents.sort_unstable();
+            parents.dedup();
+            let message = format!(
+                "{} no session: {}",
+                if facts.dangling == 1 { "1 parent id names".to_owned() } else { format!("{} parent ids name", facts.dangling) },
+                named(parents.iter().copied(), facts.dangling)
+            );
+            let detail = format!(
+                "{} of {} {} such a parent_id",
+                facts.orphans.count,
+                plural(facts.sessions, "session"),
+                verb(facts.orphans.count, "has", "have")
+            );
+            found.push(self.of_table(&registry::STORE_SESSION_DANGLING_PARENT, facts.session_table, message, [detail]));
+        }
+        if facts.suspended.count > 0 && info.holders.is_empty() {
+            let message = format!(
+                "{} in the middle of a turn, and no daemon holds the store",
+                if facts.suspended.count == 1 { "1 session is".to_owned() } else { format!("{} sessions are", facts.suspended.count) }
+            );
+            let details = facts.suspended.named.iter().map(|suspended| match suspended.since_ms {
+                Some(since) => format!("{}: for {}", suspended.id, self.age(since)),
+                None => suspended.id.clone(),
+            });
+            let mut finding = self.of_table(&registry::STORE_SESSION_SUSPENDED, facts.session_table, message, details);
+            if hidden > 0 {
+                // Whoever holds it may be one of those.
+                finding.outcome = Outcome::Undetermined;
+                finding.message.push_str(" that could be seen from this account");
+            }
+            found.push(finding);
+        }
+    }
+
+    pub(super) fn files(&self, facts: &Facts, found: &mut Vec<Finding>) {
+        let gone: Vec<(String, u64)> = facts
+            .directories
+            .iter()
+            .filter(|(directory, _)| self.host.path(View::OURS, directory.as_bytes()).is_err_and(|reason| reason.is_absence()))
+            .map(|(directory, count)| (told_text(directory.as_bytes()), *count))
+            .collect();
+        if !gone.is_empty() {
+            let sessions = gone.iter().map(|(_, count)| count).sum();
+            let message = format!(
+                "{} of {} {} gone: {}",
+                counted(gone.len() as u64, "directory", "directories"),
+                plural(sessions, "session"),
+                verb(gone.len() as u64, "is", "are"),
+                named(gone.iter().map(|(directory, _)| directory.as_str()), gone.len() as u64)
+            );
+            let details = gone.iter().take(audit::NAMED).map(|(directory, count)| format!("{directory}: {}", plural(*count, "session")));
+            found.push(self.of_table(&registry::STORE_SESSION_DIRECTORY_GONE, facts.session_table, message, details));
+        }
+        if facts.sessions == 0 {
+            return;
+        }
+        let stale = blackboard::stale(self.host, facts.directories.keys().map(String::as_str));
+        if stale.count > 0 {
+            let message = format!("{} of blackboards {} older than five days", plural(stale.count, "file"), verb(stale.count, "is", "are"));
+            let at = self.host.machine().taken_at();
+            let evidence = stale.boards.iter().map(|board| Evidence {
+                source: board.clone(),
+                how: How::Passive,
+                at: at.clone(),
+                detail: format!("the oldest was written {} ago", self.age(stale.oldest_ms)),
+            });
+            found.push(Finding::new(&registry::STORE_BLACKBOARD_STALE, Outcome::Confirmed, &self.path, message).evidence(evidence));
+        }
+    }
+}
