@@ -280,6 +280,26 @@ pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Su
     }
 }
 
+/// The same, for a command that looks at one environment.
+///
+/// # Errors
+/// As [`resolve`], and where `narrow` does not fit what was named; see [`Narrow::fits`].
+pub fn resolve_one(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Subject, Problem> {
+    let subject = resolve(host, reference, narrow)?;
+    narrow.fits(host, &[&subject])?;
+    Ok(subject)
+}
+
+/// The same, for a command that looks at two.
+///
+/// # Errors
+/// As [`resolve_one`].
+pub fn resolve_two(host: &Host, a: &Reference, b: &Reference, narrow: &Narrow) -> Result<(Subject, Subject), Problem> {
+    let (a, b) = (resolve(host, a, narrow)?, resolve(host, b, narrow)?);
+    narrow.fits(host, &[&a, &b])?;
+    Ok((a, b))
+}
+
 fn of_pid(host: &Host, reference: &Reference, pid: Pid) -> Result<Subject, Problem> {
     let stat = stat_of(host, pid)?;
     let agent = agent::discover(host).ok().and_then(|agents| agents.into_iter().find(|agent| agent.stat.pid == pid));
@@ -320,7 +340,7 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
                 .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell"))
         }
         [] => Err(match super::hidden(host) {
-            None => Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps"),
+            None => Problem::new(Exit::NotFound, format!("no {name} process{} runs here", narrow.words())).hint("See what runs: whoseenv ps"),
             Some(hidden) => Problem::new(Exit::NotPermitted, format!("no {name} process of this account runs here; {hidden}"))
                 .hint("Ask as its user or as root: sudo whoseenv ps"),
         }),

@@ -91,10 +91,11 @@ impl Host {
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
         self.memos.paths.once(view, path, || {
             let place = self.place(view, path);
-            self.fact(&file_of("paths", view), &key_of(path), || {
+            let held = self.fact(&file_of("paths", view), &key_of(path), || {
                 let place = place?;
                 deadline::ask(&place.shown(), move || place.stat())
-            })
+            });
+            if held == Err(Unknown::NotCaptured) { self.told_by_directories(view, path) } else { held }
         })
     }
 
@@ -115,12 +116,7 @@ impl Host {
         let place = self.place(view, dir);
         self.fact(&file_of("names", view), &key_of(dir), || {
             let place = place?;
-            deadline::ask(&place.shown(), move || {
-                let fd = place.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-                let mut names = names_of(fd)?.into_iter().map(|name| Raw(name.into_vec())).collect::<Vec<_>>();
-                names.sort();
-                Ok(names)
-            })
+            deadline::ask(&place.shown(), move || place.names())
         })
     }
 
@@ -335,6 +331,13 @@ impl Place {
         })
     }
 
+    pub(super) fn names(&self) -> Fact<Vec<Raw>> {
+        let fd = self.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = names_of(fd)?.into_iter().map(|name| Raw(name.into_vec())).collect::<Vec<_>>();
+        names.sort();
+        Ok(names)
+    }
+
     fn programs(&self) -> Fact<Vec<Raw>> {
         let fd = self.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let at = rustix::fs::openat(&fd, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -358,7 +361,7 @@ pub(super) fn file_of(kind: &str, view: View) -> String {
 }
 
 /// The key under which a snapshot keeps a fact about a path.
-fn key_of(path: &[u8]) -> String {
+pub(super) fn key_of(path: &[u8]) -> String {
     match std::str::from_utf8(path) {
         Ok(text) => text.to_owned(),
         Err(_) => format!("b64:{}", encode(path)),
