@@ -64,6 +64,9 @@ pub struct PathFact {
     pub mode: u32,
     /// Owner.
     pub uid: u32,
+    /// Group; older snapshots do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
     /// Size in bytes.
     pub bytes: u64,
     /// Device and inode, which tell whether two paths are one file.
@@ -324,6 +327,7 @@ impl Place {
             link,
             mode: stat.st_mode & 0o7777,
             uid: stat.st_uid,
+            gid: Some(stat.st_gid),
             bytes: stat.st_size as u64,
             inode: (stat.st_dev, stat.st_ino),
             modified_ms: stat.st_mtime * 1000 + stat.st_mtime_nsec as i64 / 1_000_000,
