@@ -222,12 +222,7 @@ fn a_plain_word_behind_what_announces_a_secret_is_masked() {
     for joined in ["-phunter", "-khunter", "-Phunter", "-p1234", "-k864209", "-whunter"] {
         assert!(argv(&["tool", joined])[1].starts_with('<'), "{joined}");
     }
-    for words in [
-        ["sshpass", "-p", "4096"],
-        ["ssh", "-p", "0123"],
-        ["ssh", "-p", "hunter"],
-        ["opencode", "--password", "4096"],
-    ] {
+    for words in [["sshpass", "-p", "4096"], ["ssh", "-p", "0123"], ["ssh", "-p", "hunter"], ["opencode", "--password", "4096"]] {
         assert!(argv(&words)[2].starts_with('<'), "{words:?}");
     }
     assert!(argv(&["sshpass", "ssh", "-p", "4096"])[3].starts_with('<'), "which of the two it is for is not known");
