@@ -41,7 +41,7 @@ pub mod zeroclaw;
 
 pub use catalog::{Catalog, CatalogError};
 pub use discover::{discover, discover_with};
-pub use fix::{Fix, note, quote};
+pub use fix::{Fix, gone, note, quote};
 pub use handed_on::{HandedOn, Unread};
 pub use recognise::{Identity, Look, Mark, Recogniser};
 pub use relate::Seen;

@@ -10,6 +10,7 @@
 pub mod child;
 pub mod command;
 pub mod connect;
+pub mod contents;
 pub mod deadline;
 pub mod environ;
 pub mod fact;

@@ -35,7 +35,7 @@ pub use birth::birth;
 pub const TOLERANCE_MS: i64 = 2_000;
 
 /// What a value is, which decides how it is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// `DISPLAY`.

@@ -77,6 +77,21 @@ pub(super) fn install_first(host: &Host, process: &AgentProcess, name: &str) -> 
     as_owner(host, process, vec![note(line)])
 }
 
+/// What a service would start its program from, where nothing stands there any more: then it ends and does not start again.
+pub fn gone(host: &Host, process: &AgentProcess) -> Option<String> {
+    let exe = process.exe.as_ref().ok().filter(|exe| exe.deleted)?;
+    let handle = host.process(process.stat.pid);
+    let view = handle.view().unwrap_or(View::OURS);
+    let argv = handle.cmdline().unwrap_or_default();
+    // A manager gives the path that the unit names, which may lead to another release by now.
+    let named = argv.first().and_then(|first| first.clear()).filter(|first| first.starts_with(b"/"));
+    let stands = |path: &[u8]| !host.path(view, path).is_err_and(|unknown| unknown.is_absence());
+    if stands(exe.path.as_bytes()) || named.is_some_and(stands) {
+        return None;
+    }
+    Some(String::from_utf8_lossy(redact::place(exe.path.as_bytes())).into_owned())
+}
+
 /// Where this terminal finds a program.
 pub(super) fn on_path(host: &Host, name: &str) -> Option<Raw> {
     let terminal = host.terminal().ok()?;

@@ -2,7 +2,7 @@
 
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::contrast::{self, Data, Row};
-use crate::diagnose::subject::resolve;
+use crate::diagnose::subject::resolve_two;
 use crate::env::diff::State as DiffState;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
@@ -28,8 +28,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Ok(start) => start,
         Err(exit) => return exit,
     };
-    let narrow = args.narrow.into();
-    let subjects = resolve(&start.host, &args.a, &narrow).and_then(|a| Ok((a, resolve(&start.host, &args.b, &narrow)?)));
+    let subjects = resolve_two(&start.host, &args.a, &args.b, &args.narrow.into());
     let (a, b) = match subjects {
         Ok(subjects) => subjects,
         Err(problem) => return start.problem("diff", &problem),

@@ -3,7 +3,7 @@
 use super::diff::alive;
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::ownership::{self, Data};
-use crate::diagnose::subject::{Narrow, resolve};
+use crate::diagnose::subject::{Narrow, resolve_one};
 use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
@@ -29,7 +29,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let narrow = Narrow::from(args.narrow);
     let report = narrow
         .target(args.target)
-        .and_then(|target| resolve(&start.host, &target, &narrow))
+        .and_then(|target| resolve_one(&start.host, &target, &narrow))
         .and_then(|subject| ownership::owner(&start.host, &start.redactor, &args.query, &subject, start.connect));
     match report {
         Ok(report) => start.answer(report, |report| page(report, start.verbose)),

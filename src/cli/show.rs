@@ -5,7 +5,7 @@ use super::doctor::needs_table;
 use super::ps::age;
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::portrait::{self, Data, Process, SettingData};
-use crate::diagnose::subject::{Narrow, resolve};
+use crate::diagnose::subject::{Narrow, resolve_one};
 use crate::diagnose::values::Shown;
 use crate::env::reference::Reference;
 use crate::report::{Exit, Page, Report, Style, Text};
@@ -26,7 +26,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let narrow = Narrow::from(args.narrow);
-    match narrow.target(args.target).and_then(|target| resolve(&start.host, &target, &narrow)) {
+    match narrow.target(args.target).and_then(|target| resolve_one(&start.host, &target, &narrow)) {
         Ok(subject) => {
             start.answer(portrait::portrait(&start.host, &start.redactor, &subject, start.connect), |report| page(report, &subject.label))
         }

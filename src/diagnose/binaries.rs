@@ -124,14 +124,25 @@ pub fn open(host: &Host, target: &Target, narrow: &Narrow) -> Result<Opened, Pro
             .hint("Ask the machine itself, or a copy of the file, without --from.")
             .hint("What was known of the captured agents' programs: whoseenv --from DIR ps"));
     }
+    narrow.check(host)?;
     match target {
+        Target::Stdin | Target::File(_) if !narrow.is_empty() => Err(narrow.narrows_nothing("a file")),
         Target::Stdin => Opened::new(opened("standard input", programs::open_stdin())?, "standard input".to_owned(), None),
         Target::File(path) => {
             let path = Path::new(path);
             let shown = path.display().to_string();
             Opened::new(opened(&shown, programs::open_named(path))?, shown.clone(), Some(shown))
         }
-        Target::Process(pid) => of_process(host, *pid, None),
+        Target::Process(pid) => {
+            if !narrow.is_empty()
+                && let Ok(stat) = host.process(*pid).stat()
+            {
+                let agents = agent::discover(host).unwrap_or_default();
+                let known = agents.iter().find(|process| process.stat.pid == *pid).map(|process| process.agent.as_str());
+                narrow.is_of(host, &stat, known)?;
+            }
+            of_process(host, *pid, None)
+        }
         Target::Agent(name) => of_agent(host, name, narrow),
     }
 }
@@ -190,7 +201,7 @@ fn of_agent(host: &Host, name: &str, narrow: &Narrow) -> Result<Opened, Problem>
     });
     match candidates.as_slice() {
         [] => Err(match super::hidden(host) {
-            None => Problem::new(Exit::NotFound, format!("no {name} process runs here"))
+            None => Problem::new(Exit::NotFound, format!("no {name} process{} runs here", narrow.words()))
                 .hint(format!("A file of that name: ./{name}. Every binary found here: whoseenv doctor --binaries")),
             Some(hidden) => Problem::new(Exit::NotPermitted, format!("no {name} process of this account runs here; {hidden}")),
         }),

@@ -1,5 +1,7 @@
 //! `snapshot`: the questions that every command asks, asked once, with the answers kept.
 
+mod usual;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -10,6 +12,7 @@ use serde::Serialize;
 use crate::agent;
 use crate::env::reference::Reference;
 use crate::host::{Host, Pid, files};
+use crate::origin::ssh;
 use crate::redact::Redactor;
 use crate::report::{Exit, Problem, Report, Rows};
 
@@ -77,16 +80,19 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     host.users();
     let agents = agent::discover(host).map_err(|error| failed(format!("/proc: {error}")))?;
     let keep = kept(host, query, &terminal, &agents)?;
-    doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
+    doctor::examine(host, redactor, &terminal, &Narrow::default(), query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
     portrait::portrait(host, redactor, &terminal, query.connect);
     if query.pids.is_empty() {
         roster::list(host, redactor, &roster::Query { all: true, names: true, narrow: Narrow::default() })
             .map_err(|error| failed(format!("/proc: {error}")))?;
+        usual::ask(host, redactor, &terminal, query.anonymize, query.connect);
     }
     let keep_one = |pid: &Pid| {
         let Ok(stat) = host.process(*pid).stat() else { return };
         let agent = agents.iter().find(|agent| agent.stat.pid == *pid).cloned();
-        portrait::portrait(host, redactor, &Subject::process(host, Reference::Pid(*pid), stat, agent), query.connect);
+        let subject = Subject::process(host, Reference::Pid(*pid), stat, agent);
+        portrait::portrait(host, redactor, &subject, query.connect);
+        ssh::remember(&subject.carrier(host, query.connect));
     };
     keep.par_iter().for_each(keep_one);
     if query.connect {

@@ -10,7 +10,7 @@ use crate::report::{Exit, Problem, Report, Rows};
 use crate::verdict::{Evidence, Liveness, State};
 
 use super::subject::{Subject, SubjectData};
-use super::values::{Shown, judge, judge_typed, kind_of};
+use super::values::{Shown, judge, judge_typed, kind_of, typical_name};
 
 /// The answer of `owner`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -112,17 +112,6 @@ fn is_name(query: &str) -> bool {
 
 fn lives_not(query: &str) -> Named {
     Named::new(State::None, format!("{query} names nothing that lives"))
-}
-
-/// A value typed by the person is judged for showing as the variable that usually carries it.
-fn typical_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::BusAddress => "DBUS_SESSION_BUS_ADDRESS",
-        Kind::SshConnection => "SSH_CONNECTION",
-        Kind::Tmux => "TMUX",
-        Kind::WaylandDisplay => "WAYLAND_DISPLAY",
-        _ => "DISPLAY",
-    }
 }
 
 fn unreadable(host: &Host, query: &str, subject: &Subject, reason: &Unknown) -> Report<Data> {

@@ -124,6 +124,9 @@ impl Subject {
         let Some(process) = &self.agent else { return Vec::new() };
         match self.own_unit(host, &process.agent) {
             Some((unit, manager)) => {
+                if let Some(line) = self.put_back_first(host, &unit) {
+                    return vec![line];
+                }
                 let beside = agent::agent(&process.agent).beside(host, process, fix);
                 beside.into_iter().chain(unit_fix(&unit, &manager, fix)).collect()
             }
@@ -136,10 +139,23 @@ impl Subject {
     pub fn shed(&self, host: &Host, here: &[&str], all: &[&str]) -> Vec<String> {
         let own = self.agent.as_ref().and_then(|process| self.own_unit(host, &process.agent));
         match own {
+            Some((unit, _)) if self.put_back_first(host, &unit).is_some() => Vec::new(),
             Some((unit, manager)) if !all.is_empty() => unit_fix(&unit, &manager, &Fix::Drop(all)).into_iter().take(1).collect(),
             None if !here.is_empty() => vec![format!("unset {}", here.join(" "))],
             _ => Vec::new(),
         }
+    }
+
+    /// What makes the processes of its unit start anew; where the program is gone, what has to be done before.
+    pub fn restart_unit(&self, host: &Host, unit: &str, manager: &Manager) -> Vec<String> {
+        self.put_back_first(host, unit).map_or_else(|| manager.restart(unit), |line| vec![line])
+    }
+
+    fn put_back_first(&self, host: &Host, unit: &str) -> Option<String> {
+        let gone = agent::gone(host, self.agent.as_ref()?)?;
+        Some(agent::note(format!(
+            "put {gone} back first: it is gone, and {unit} would be ended and not start again. Then ask again: whoseenv doctor"
+        )))
     }
 
     /// The service that was made for this agent, where it runs in one: its manager, not a terminal, starts it anew.
@@ -280,6 +296,26 @@ pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Su
     }
 }
 
+/// The same, for a command that looks at one environment.
+///
+/// # Errors
+/// As [`resolve`], and where `narrow` does not fit what was named; see [`Narrow::fits`].
+pub fn resolve_one(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Subject, Problem> {
+    let subject = resolve(host, reference, narrow)?;
+    narrow.fits(host, &[&subject])?;
+    Ok(subject)
+}
+
+/// The same, for a command that looks at two.
+///
+/// # Errors
+/// As [`resolve_one`].
+pub fn resolve_two(host: &Host, a: &Reference, b: &Reference, narrow: &Narrow) -> Result<(Subject, Subject), Problem> {
+    let (a, b) = (resolve(host, a, narrow)?, resolve(host, b, narrow)?);
+    narrow.fits(host, &[&a, &b])?;
+    Ok((a, b))
+}
+
 fn of_pid(host: &Host, reference: &Reference, pid: Pid) -> Result<Subject, Problem> {
     let stat = stat_of(host, pid)?;
     let agent = agent::discover(host).ok().and_then(|agents| agents.into_iter().find(|agent| agent.stat.pid == pid));
@@ -320,7 +356,9 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
                 .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell"))
         }
         [] => Err(match super::hidden(host) {
-            None => Problem::new(Exit::NotFound, format!("no {name} process runs here")).hint("See what runs: whoseenv ps"),
+            None => {
+                Problem::new(Exit::NotFound, format!("no {name} process{} runs here", narrow.words())).hint("See what runs: whoseenv ps")
+            }
             Some(hidden) => Problem::new(Exit::NotPermitted, format!("no {name} process of this account runs here; {hidden}"))
                 .hint("Ask as its user or as root: sudo whoseenv ps"),
         }),

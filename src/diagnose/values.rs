@@ -172,6 +172,17 @@ pub fn judge_typed(carrier: &Carrier<'_>, redactor: &Redactor, name: &[u8], kind
     }
 }
 
+/// A value typed by the person is judged for showing as the variable that usually carries it.
+pub fn typical_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::BusAddress => "DBUS_SESSION_BUS_ADDRESS",
+        Kind::SshConnection => "SSH_CONNECTION",
+        Kind::Tmux => "TMUX",
+        Kind::WaylandDisplay => "WAYLAND_DISPLAY",
+        _ => "DISPLAY",
+    }
+}
+
 /// What may be told of the verdict on a masked value: the state, and what that means.
 fn told_of_masked(named: Named) -> Named {
     let liveness = Liveness { detail: format!("(its value is masked) {}", named.liveness.state.text()), ..named.liveness };

@@ -64,6 +64,9 @@ pub struct PathFact {
     pub mode: u32,
     /// Owner.
     pub uid: u32,
+    /// Group; older snapshots do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
     /// Size in bytes.
     pub bytes: u64,
     /// Device and inode, which tell whether two paths are one file.
@@ -91,10 +94,11 @@ impl Host {
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
         self.memos.paths.once(view, path, || {
             let place = self.place(view, path);
-            self.fact(&file_of("paths", view), &key_of(path), || {
+            let held = self.fact(&file_of("paths", view), &key_of(path), || {
                 let place = place?;
                 deadline::ask(&place.shown(), move || place.stat())
-            })
+            });
+            if held == Err(Unknown::NotCaptured) { self.told_by_directories(view, path) } else { held }
         })
     }
 
@@ -115,12 +119,7 @@ impl Host {
         let place = self.place(view, dir);
         self.fact(&file_of("names", view), &key_of(dir), || {
             let place = place?;
-            deadline::ask(&place.shown(), move || {
-                let fd = place.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-                let mut names = names_of(fd)?.into_iter().map(|name| Raw(name.into_vec())).collect::<Vec<_>>();
-                names.sort();
-                Ok(names)
-            })
+            deadline::ask(&place.shown(), move || place.names())
         })
     }
 
@@ -328,11 +327,19 @@ impl Place {
             link,
             mode: stat.st_mode & 0o7777,
             uid: stat.st_uid,
+            gid: Some(stat.st_gid),
             bytes: stat.st_size as u64,
             inode: (stat.st_dev, stat.st_ino),
             modified_ms: stat.st_mtime * 1000 + stat.st_mtime_nsec as i64 / 1_000_000,
             changed_ms: stat.st_ctime * 1000 + stat.st_ctime_nsec as i64 / 1_000_000,
         })
+    }
+
+    pub(super) fn names(&self) -> Fact<Vec<Raw>> {
+        let fd = self.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = names_of(fd)?.into_iter().map(|name| Raw(name.into_vec())).collect::<Vec<_>>();
+        names.sort();
+        Ok(names)
     }
 
     fn programs(&self) -> Fact<Vec<Raw>> {
@@ -358,7 +365,7 @@ pub(super) fn file_of(kind: &str, view: View) -> String {
 }
 
 /// The key under which a snapshot keeps a fact about a path.
-fn key_of(path: &[u8]) -> String {
+pub(super) fn key_of(path: &[u8]) -> String {
     match std::str::from_utf8(path) {
         Ok(text) => text.to_owned(),
         Err(_) => format!("b64:{}", encode(path)),

@@ -192,6 +192,21 @@ thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// How often a process in the middle of an execve is asked again, and after which time: a few pages of a program are read in it.
+const BEGINNINGS: u32 = 20;
+const BEGINNING: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The effective group and the supplementary ones in `/proc/<pid>/status`.
+fn parse_groups(status: &[u8]) -> Option<Vec<u32>> {
+    let text = String::from_utf8_lossy(status);
+    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let own = line("Gid")?.split_ascii_whitespace().nth(1)?;
+    let mut groups = vec![own.parse().ok()?];
+    groups.extend(line("Groups")?.split_ascii_whitespace().filter_map(|group| group.parse::<u32>().ok()));
+    groups.dedup();
+    Some(groups)
+}
+
 /// More than any kernel lets execve take (a quarter of the stack limit, 6 MiB at most by default).
 const BLOCK_LIMIT: usize = 64 << 20;
 
@@ -248,7 +263,7 @@ impl<'h> Proc<'h> {
     ///
     /// A kernel thread and a zombie have no memory, and so an empty block: also for an account that may not read it.
     pub fn environ_block<T>(&self, read: impl Fn(&[u8]) -> T) -> Fact<T> {
-        match self.with("environ", &read) {
+        match self.settled("environ", &read) {
             // Linux 6.15 and later answers ESRCH for a process without memory.
             Err(Unknown::Gone) if self.with("stat", |_| ()).is_ok() => Ok(read(b"")),
             Err(Unknown::NotPermitted) if self.has_no_memory() => Ok(read(b"")),
@@ -256,10 +271,16 @@ impl<'h> Proc<'h> {
         }
     }
 
+    /// Its groups: the effective one and the supplementary ones. `status` tells them to every account.
+    pub fn groups(&self) -> Fact<Vec<u32>> {
+        let read = || self.with("status", parse_groups)?.ok_or_else(|| Unknown::Malformed("status".to_owned()));
+        self.host.fact(&self.file, "groups", read)
+    }
+
     /// The arguments, split at NUL.
     pub fn cmdline(&self) -> Fact<Vec<Value>> {
         let read = || {
-            self.with("cmdline", |bytes| {
+            self.settled("cmdline", |bytes| {
                 let body = bytes.strip_suffix(b"\0").unwrap_or(bytes);
                 if body.is_empty() { Vec::new() } else { body.split(|&byte| byte == 0).map(|arg| Value::Clear(Raw::from(arg))).collect() }
             })
@@ -327,6 +348,31 @@ impl<'h> Proc<'h> {
             };
             Ok(View { mount: other("mnt")?, net: other("net")?, pids: other("pid").ok().map(|other| other.is_none()) })
         })
+    }
+
+    /// Reads a block of the process's memory. In the middle of an execve the new memory is there and its blocks are not yet: the
+    /// kernel then gives nothing, and the process is asked again until it has begun, though not for long.
+    fn settled<T>(&self, name: &str, read: impl Fn(&[u8]) -> T) -> Fact<T> {
+        let look = || self.with(name, |bytes| (!bytes.is_empty()).then(|| read(bytes)));
+        let mut found = look();
+        for _ in 0..BEGINNINGS {
+            if !matches!(found, Ok(None)) || !self.begins() {
+                break;
+            }
+            std::thread::sleep(BEGINNING);
+            found = look();
+        }
+        found.map(|found| found.unwrap_or_else(|| read(b"")))
+    }
+
+    /// Whether it has a program, as a zombie and a thread of the kernel have not, and no place for its environment block yet.
+    fn begins(&self) -> bool {
+        let no_place = self.with("stat", |line| {
+            let rest = memchr::memrchr(b')', line).and_then(|close| std::str::from_utf8(&line[close + 1..]).ok());
+            // The fields behind the name; the 49th of them is the end of the block (env_end, proc_pid_stat(5)).
+            rest.and_then(|rest| rest.split_ascii_whitespace().nth(48)).is_some_and(|end| end == "0")
+        });
+        no_place == Ok(true) && !self.has_no_memory()
     }
 
     fn dir(&self) -> Fact<&OwnedFd> {

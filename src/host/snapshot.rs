@@ -7,6 +7,7 @@
 //! processes/<pid>.json     stat, environ, cmdline, exe, cwd, cgroup, fds, view, …
 //! net/ours.json            tcp, tcp6, unix; net/<pid>.json for a process in another network namespace
 //! paths/…, listings/…      what stands at a path, which programs a directory holds, by path; names/…: all names in it
+//! contents/ours.json       names in directories of which a question may come later, whole: what is not among them is absent
 //! documents/…              small files as understood, by path: registration files, units, sessions of logind
 //! hosts/…                  addresses that /etc/hosts gives the host names of values
 //! connect.json             what a thing answered that was opened (--connect)
@@ -347,6 +348,11 @@ impl Captured {
         let mut pids: Vec<Pid> = self.manifest.files.keys().filter_map(|name| pid_of(name)).collect();
         pids.sort_unstable();
         pids
+    }
+
+    /// Whether the manifest lists this fact, even where it is lost.
+    pub(super) fn lists(&self, file: &str, key: &str) -> bool {
+        self.manifest.files.get(file).is_some_and(|listed| listed.facts.contains_key(key))
     }
 
     /// The keys of a file, as the manifest lists them.

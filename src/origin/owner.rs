@@ -111,7 +111,20 @@ fn by_argument(host: &Host, closed: &[&Stat], path: &[u8]) -> Option<Found> {
 
 /// The process with this pid, by the table of all processes. A snapshot keeps also that there was none.
 pub fn process(host: &Host, pid: Pid) -> Fact<Stat> {
-    host.fact("pids.json", &pid.to_string(), || host.table()?.get(&pid).cloned().ok_or(Unknown::Gone))
+    let listed = || host.table()?.get(&pid).cloned().ok_or(Unknown::Gone);
+    match host.fact("pids.json", &pid.to_string(), listed) {
+        // Nobody asked for it then; a snapshot of all processes tells nevertheless, if each is still in it.
+        Err(Unknown::NotCaptured) if host.fact("pids.json", WHOLE, || Ok(true)) == Ok(true) && host.lost_process().is_none() => listed(),
+        known => known,
+    }
+}
+
+/// The key under which a snapshot keeps that it has every process.
+const WHOLE: &str = "whole";
+
+/// Makes a snapshot hold that it has every process, so that one it does not have did not run.
+pub fn list_is_whole(host: &Host) {
+    let _ = host.fact("pids.json", WHOLE, || Ok(true));
 }
 
 /// A process as an owner; with the connection it serves if it is sshd's.

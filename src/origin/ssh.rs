@@ -107,6 +107,11 @@ fn views(carrier: &Carrier<'_>) -> impl Iterator<Item = View> + use<> {
     std::iter::once(carrier.view).chain(carrier.view.net.is_some().then_some(View::OURS))
 }
 
+/// What of a process outlives its connection, asked so that a snapshot holds it: a connection may be asked for later.
+pub fn remember(carrier: &Carrier<'_>) {
+    let _ = outlives(carrier);
+}
+
 fn outlives(carrier: &Carrier<'_>) -> Fact<Option<&'static str>> {
     // A snapshot masks the variable below, so what it told is a fact of its own.
     let find = || {

@@ -6,7 +6,8 @@
 //! What stands behind a word that announces a secret is masked, whatever it looks like: behind an option or word of a secret's
 //! name (`--pin 1234`, `--key=word`, `-pass word`, `set token word`), with or without `=`. A few short options announce a secret in
 //! one program and something harmless in another ([`DOUBTFUL`]: `-k word` is openssl's key and curl's harmless switch, `-p word` a
-//! password or a port). Behind those only a path is shown, and another option, since a switch has no value.
+//! password or a port). Behind those only a path is shown, and another option, since a switch has no value; and behind `-p` a number
+//! where the program is known for it ([`NUMBERED`]).
 
 use super::{Redactor, Rule, entropy, names::secret_name, shapes};
 use crate::host::Value;
@@ -36,6 +37,35 @@ const WHOLE: [&[u8]; 17] = [
     b"-wr",
 ];
 
+/// Programs whose `-p` takes the number of a port or of a process. Elsewhere it may be a password: `sshpass -p 1234`.
+const NUMBERED: [&[u8]; 22] = [
+    b"autossh",
+    b"code-server",
+    b"gdb",
+    b"htop",
+    b"lsof",
+    b"ltrace",
+    b"nc",
+    b"ncat",
+    b"netcat",
+    b"opencode",
+    b"opencode2",
+    b".opencode",
+    b"perf",
+    b"pidstat",
+    b"ps",
+    b"py-spy",
+    b"ssh",
+    b"sshd",
+    b"strace",
+    b"taskset",
+    b"top",
+    b"zeroclaw",
+];
+
+/// Programs whose first argument is the program that is meant.
+const INTERPRETERS: [&[u8]; 4] = [b"bun", b"deno", b"node", b"python3"];
+
 /// What joins commands in a script, and redirects them.
 const OPERATORS: [&[u8]; 12] = [b"&&", b"||", b"|", b";", b"&", b">", b">>", b"<", b"2>&1", b"2>", b"{", b"}"];
 
@@ -64,12 +94,17 @@ impl Redactor {
             return argv.to_vec();
         }
         let mut before = Before::default();
+        let program = |at: usize| argv.get(at).and_then(Value::clear).map(base).unwrap_or_default();
+        let numbered = NUMBERED.contains(&program(if INTERPRETERS.contains(&program(0)) { 1 } else { 0 }));
         let each = argv.iter().enumerate().map(|(at, value)| {
             let Value::Clear(raw) = value else {
                 before = Before::default();
                 return value.clone();
             };
             let bytes = raw.as_bytes();
+            if numbered && at > 1 && argv[at - 1].clear() == Some(b"-p") && port_or_pid(bytes) {
+                before = Before::default();
+            }
             let verdict = if at == 0 { self.program(bytes) } else { self.argument(bytes, &mut before) };
             match verdict {
                 Ok(()) => value.clone(),
@@ -171,6 +206,14 @@ impl Redactor {
         }
         Err(if entropy::random_text(word) { Rule::Entropy } else { Rule::Argv })
     }
+}
+
+fn base(word: &[u8]) -> &[u8] {
+    word.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+fn port_or_pid(word: &[u8]) -> bool {
+    digits(word, 7) && word[0] != b'0'
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -222,6 +222,10 @@ fn a_plain_word_behind_what_announces_a_secret_is_masked() {
     for joined in ["-phunter", "-khunter", "-Phunter", "-p1234", "-k864209", "-whunter"] {
         assert!(argv(&["tool", joined])[1].starts_with('<'), "{joined}");
     }
+    for words in [["sshpass", "-p", "4096"], ["ssh", "-p", "0123"], ["ssh", "-p", "hunter"], ["opencode", "--password", "4096"]] {
+        assert!(argv(&words)[2].starts_with('<'), "{words:?}");
+    }
+    assert!(argv(&["sshpass", "ssh", "-p", "4096"])[3].starts_with('<'), "which of the two it is for is not known");
     // A path is no secret, a switch has no value, and what is known to be harmless stays.
     for words in [
         &["ssh-agent", "-a", "/tmp/agent.sock"][..],
@@ -229,6 +233,9 @@ fn a_plain_word_behind_what_announces_a_secret_is_masked() {
         &["curl", "-k", "-s", "http://127.0.0.1:4096/"],
         &["rsync", "-ap", "/srv/a", "/srv/b"],
         &["Xorg", "-ac", "vt7"],
+        &["/usr/bin/ssh", "-p", "2222", "localhost", "uptime"],
+        &["node", "/usr/lib/bin/opencode", "-p", "4096", "serve"],
+        &["strace", "-p", "12345", "-f"],
     ] {
         assert_eq!(argv(words)[..words.len() - 1], words[..words.len() - 1], "{words:?}");
     }

@@ -246,6 +246,32 @@ fn a_block_that_was_written_over_is_told() {
     assert!(text(&diff["notes"]).contains("wrote over its environment block"), "{:#}", diff["notes"]);
 }
 
+/// In the middle of an execve the kernel gives an empty block. What begins is asked again: never "nothing is set".
+#[test]
+fn a_process_in_the_middle_of_an_execve_has_its_environment() {
+    let script = r#"[ -t 3 ]; exec sh -c "$AGAIN""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env_clear().env("AGAIN", script).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    let process = Sleeper::of(&mut command);
+    let (mut empty, mut looked) = (0, 0);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(8) && looked < 150 {
+        let shown = run(&["show", &process.pid(), "--json"]);
+        assert_eq!(shown.code, 0, "{} {}", shown.stdout, shown.stderr);
+        let document = shown.json();
+        let rows = document["data"]["environment"].as_array().expect("rows");
+        empty += usize::from(!rows.iter().any(|row| row["name"] == "AGAIN"));
+        looked += 1;
+    }
+    assert_eq!(empty, 0, "of {looked}");
+    // What was started with an empty environment has one, and nobody waits for it.
+    let bare = Sleeper::start(&[]);
+    let begin = Instant::now();
+    let shown = run(&["show", &bare.pid(), "--json"]);
+    assert_eq!((shown.code, shown.json()["data"]["environment"].as_array().map(Vec::len)), (0, Some(0)), "{}", shown.stdout);
+    assert!(begin.elapsed() < Duration::from_secs(3));
+}
+
 #[test]
 fn a_decoy_is_no_agent() {
     let decoy = Puppet::new(&[b"opencode", b"serve", b"--service"], &[b"PUPPET=name:opencode", b"OPENCODE=1"]);
@@ -380,6 +406,10 @@ fn another_namespace_is_judged_in_its_own_view() {
     assert_ne!(display["data"]["liveness"]["state"], "alive", "{port:?} is not in its network: {display:#}");
 }
 
+fn own_uid() -> String {
+    rustix::process::geteuid().as_raw().to_string()
+}
+
 /// A registration file for the terminal that asks, and what doctor says of it.
 fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     let home = tempfile::tempdir().unwrap();
@@ -387,11 +417,17 @@ fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     std::fs::create_dir_all(&state).unwrap();
     make(&state.join("service.json"));
     let begin = Instant::now();
-    let mut command = whoseenv(&["doctor", "--json", "--agent", "aider"]);
+    let mut command = whoseenv(&["doctor", "--json", "--agent", "opencode", "--user", &own_uid()]);
     let ran = ran(command.env("HOME", home.path()));
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     let document = envelope(&ran);
     assert!(!ran.stdout.contains("canary"), "{}", ran.stdout);
+    // Of another agent, account or process it is none.
+    for narrowed in [["--agent", "aider"], ["--user", "nobody"], ["--pid", &std::process::id().to_string()]] {
+        let mut command = whoseenv(&["doctor", "--json"]);
+        let narrowed = self::ran(command.args(narrowed).env("HOME", home.path()));
+        assert!(!narrowed.stdout.contains("opencode/service.json"), "{}", narrowed.stdout);
+    }
     (ran, document)
 }
 

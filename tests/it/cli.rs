@@ -281,6 +281,31 @@ fn what_narrows_is_never_passed_over() {
     assert_eq!(owner["data"]["query"]["value"], "localhost:10.0");
     let alone = run(&["--from", fixture, "show", "--user", "0", "--json"]);
     assert_eq!((alone.code, alone.json()["data"].is_null()), (2, true), "{}", alone.stdout);
+    let (own, init) = (std::process::id().to_string(), "1");
+    for (arguments, code, words) in [
+        (&["show", &own, "--user", "nobody"][..], 3, "not of nobody"),
+        (&["show", &own, "--agent", "opencode"], 3, "is none of opencode"),
+        (&["show", &own, "--pid", init], 3, "is not the one that --pid names, 1"),
+        (&["show", "--pid", &own, "--agent", "opencode"], 3, "is none of opencode"),
+        (&["owner", "PATH", &own, "--user", "nobody"], 3, "not of nobody"),
+        (&["owner", ":0", "self", "--pid", init], 2, "--pid narrows the name of an agent, and this terminal is none"),
+        (&["show", "self", "--user", "nobody", "--agent", "opencode"], 2, "--user and --agent narrow the name of an agent"),
+        (&["show", "file:/proc/self/environ", "--user", "nobody"], 2, "--user narrows"),
+        (&["diff", &own, "--user", "nobody"], 3, "not of nobody"),
+        (&["diff", "self", "self", "--agent", "opencode"], 2, "--agent narrows"),
+        (&["diff", "file:/proc/self/environ", "--pid", init], 2, "--pid narrows"),
+        (&["binary", "scan", "/bin/true", "--user", "nobody"], 2, "--user narrows the name of an agent, and a file is none"),
+        (&["binary", "scan", &format!("pid:{own}"), "--user", "nobody"], 3, "not of nobody"),
+        (&["binary", "scan", "opencode", "--user", "no-such-user"], 3, "no account"),
+        (&["show", "goose", "--user", "nobody"], 3, "no goose process of the account nobody runs here"),
+    ] {
+        let ran = run(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+    }
+    for fitting in [&["show", &own, "--pid", &own, "--json"][..], &["show", "--pid", &own, "--json"]] {
+        assert_eq!(run(fitting).json()["data"]["process"]["pid"].to_string(), own);
+    }
     for words in [&["--user", "ann"][..], &["--demo"], &["--agent", "opencode"]] {
         let ran = run(words);
         assert_eq!(ran.code, 2);

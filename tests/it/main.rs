@@ -10,6 +10,7 @@ mod capture;
 mod cases;
 mod cli;
 mod golden;
+mod held;
 mod made_up;
 mod one_mind;
 mod other_eyes;

@@ -323,6 +323,13 @@ fn not_with_what_the_daemon_s_user_may_not_open() {
     rustix::fs::chmod(&cookies, rustix::fs::Mode::from_raw_mode(0o644)).unwrap();
     let lines = fix(one(&ask(&socket), "display.refused"));
     assert!(lines.contains(&format!("DISPLAY={}", b.display())), "what everybody may read is of use: {lines}");
+    // What a group of the daemon's may read is of use too; what another group may is not.
+    rustix::fs::chmod(&cookies, rustix::fs::Mode::from_raw_mode(0o640)).unwrap();
+    let lines = fix(one(&ask(&socket), "display.refused"));
+    assert!(!lines.contains("DISPLAY=localhost"), "root's group: {lines}");
+    std::os::unix::fs::chown(&cookies, None, Some(world.user.gid)).unwrap();
+    let lines = fix(one(&ask(&socket), "display.refused"));
+    assert!(lines.contains(&format!("DISPLAY={}", b.display())), "{lines}");
     // One that the daemon's user owns is.
     let dir = world.user.private_dir(&world.dir().join("own"));
     let own = need!(Agent::start_as(&world.user, &dir));
@@ -335,6 +342,39 @@ fn not_with_what_the_daemon_s_user_may_not_open() {
 
 /// Behind the lines for a server that goes on.
 const WINDOW: &str = "# then open a window: what a running server was told shows in its new windows alone";
+
+/// A service whose program was removed: restarting it would end what runs and start nothing. With a program there again, also of
+/// another release behind the path that the unit names, it is restarted.
+#[test]
+fn not_for_a_service_whose_program_is_gone() {
+    let ask = |argv: &str, there: bool| {
+        let made = MadeUp::new();
+        made.process(&Made {
+            pid: 200,
+            ppid: 1,
+            comm: "codex",
+            exe: "/opt/codex-1/codex (deleted)",
+            argv: &[argv, "app-server"],
+            environ: &["PATH=/usr/bin", "HOME=/home/ann", "USER=ann", "DEBUG=0"],
+            cgroup: "0::/user.slice/user-0.slice/user@0.service/app.slice/codex.service",
+            ..Made::default()
+        });
+        made.file("home/ann/.config/systemd/user/codex.service", "[Service]\nExecStart=/opt/codex app-server\nEnvironment=DEBUG=1\n");
+        made.terminal(&["HOME=/home/ann", "USER=ann", "PATH=/usr/bin:/opt/bin", "DISPLAY=:0"]);
+        if there {
+            made.program("opt/codex");
+        }
+        let (document, _) = made.ask(&["doctor", "--json"]);
+        let findings = document["findings"].as_array().unwrap().clone();
+        assert!(findings.iter().any(|finding| finding["id"] == "unit.differs"), "{document:#}");
+        findings.iter().flat_map(fix_of).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let gone = ask("/opt/codex", false);
+    assert!(!gone.is_empty() && gone.iter().all(|line| !line.starts_with("systemctl")), "{gone:?}");
+    assert!(gone.iter().any(|line| line.starts_with("# put ") && line.contains("codex.service would be ended")), "{gone:?}");
+    let there = ask("/opt/codex", true);
+    assert!(there.iter().any(|line| line == "systemctl --user restart codex.service"), "{there:?}");
+}
 
 /// What no real program is at hand for: servers of a captured machine.
 fn made(comm: &str, exe: &str, argv: &[&str], environ: &[&str]) -> (Value, i32) {

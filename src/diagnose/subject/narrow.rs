@@ -5,6 +5,8 @@ use crate::env::reference::Reference;
 use crate::host::{Host, Pid, Stat};
 use crate::report::{Exit, Problem};
 
+use super::Subject;
+
 /// What narrows a name that fits several processes.
 #[derive(Clone, Debug, Default)]
 pub struct Narrow {
@@ -19,9 +21,18 @@ pub struct Narrow {
 impl Narrow {
     /// Whether a process passes.
     pub fn admits(&self, host: &Host, stat: &Stat, agent: &str) -> bool {
-        let user =
-            self.user.as_ref().is_none_or(|user| user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user));
-        user && self.pid.is_none_or(|pid| pid == stat.pid) && self.agent.as_ref().is_none_or(|name| name == agent)
+        self.admits_user(host, stat.euid)
+            && self.pid.is_none_or(|pid| pid == stat.pid)
+            && self.agent.as_ref().is_none_or(|name| name == agent)
+    }
+
+    /// Whether a file of an agent's passes that belongs to no process.
+    pub fn admits_file(&self, host: &Host, uid: u32, agent: &str) -> bool {
+        self.admits_user(host, uid) && self.pid.is_none() && self.agent.as_ref().is_none_or(|name| name == agent)
+    }
+
+    fn admits_user(&self, host: &Host, uid: u32) -> bool {
+        self.user.as_ref().is_none_or(|user| user.parse() == Ok(uid) || host.user_name(uid).as_deref() == Some(user))
     }
 
     /// What is meant where no environment was named: this terminal, or what the narrowing leads to. Nothing that was said
@@ -54,6 +65,63 @@ impl Narrow {
                 .hint("Give a login name or a uid. An account of a directory service may be known by its uid alone."));
         }
         self.pid.map_or(Ok(()), |pid| super::stat_of(host, pid).map(drop))
+    }
+
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.user.is_none() && self.pid.is_none() && self.agent.is_none()
+    }
+
+    /// Refuses what narrows nothing. An agent's name is narrowed when it is looked up; a process that was named itself has to be
+    /// what else was said of it, and what is no process cannot be.
+    ///
+    /// # Errors
+    /// The process is another one than was said (3), or there is nothing to narrow (2).
+    pub fn fits(&self, host: &Host, subjects: &[&Subject]) -> Result<(), Problem> {
+        if self.is_empty() || subjects.iter().any(|subject| matches!(subject.reference, Reference::Agent(_))) {
+            return Ok(());
+        }
+        let named: Vec<(&Stat, &Subject)> = subjects
+            .iter()
+            .filter(|subject| matches!(subject.reference, Reference::Pid(_) | Reference::Snapshot { .. }))
+            .filter_map(|subject| Some((subject.stat.as_ref()?, *subject)))
+            .collect();
+        match (named.is_empty(), subjects.first()) {
+            (true, Some(first)) => Err(self.narrows_nothing(&first.label)),
+            _ => named.into_iter().try_for_each(|(stat, subject)| {
+                let agent = subject.agent.as_ref().map(|agent| agent.agent.as_str());
+                self.is_of(subject.elsewhere.as_deref().unwrap_or(host), stat, agent)
+            }),
+        }
+    }
+
+    /// Whether a process that was named itself is what else was said of it.
+    ///
+    /// # Errors
+    /// It is another one (3).
+    pub fn is_of(&self, host: &Host, stat: &Stat, agent: Option<&str>) -> Result<(), Problem> {
+        let not = |what: String| Err(Problem::new(Exit::NotFound, format!("process {} {what}", stat.pid)).hint("Name one, or the other."));
+        match self {
+            Narrow { pid: Some(pid), .. } if *pid != stat.pid => not(format!("is not the one that --pid names, {pid}")),
+            Narrow { user: Some(user), .. } if !self.admits_user(host, stat.euid) => {
+                let owner = host.user_name(stat.euid).unwrap_or_else(|| format!("uid {}", stat.euid));
+                not(format!("is of the account {owner}, not of {user}"))
+            }
+            Narrow { agent: Some(name), .. } if agent != Some(name) => match agent {
+                Some(other) => not(format!("is of {other}, not of {name}")),
+                None => not(format!("({}) is none of {name}", stat.comm.lossy())),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// What narrows stands beside something that is one already.
+    pub fn narrows_nothing(&self, what: &str) -> Problem {
+        let options = [("--user", self.user.is_some()), ("--pid", self.pid.is_some()), ("--agent", self.agent.is_some())];
+        let options: Vec<&str> = options.into_iter().filter_map(|(option, said)| said.then_some(option)).collect();
+        let verb = if options.len() == 1 { "narrows" } else { "narrow" };
+        Problem::new(Exit::Usage, format!("{} {verb} the name of an agent, and {what} is none", options.join(" and ")))
+            .hint("Name an agent, or leave it out.")
     }
 
     /// As a sentence names the processes that pass: ` of aider`, ` of the account alice`; empty where everything does.
