@@ -50,7 +50,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         (None, live) => Target::Live(live.flatten()),
     };
     if args.dry_run {
-        return start.answer(probing::report("probe", zeroclaw::plan(&target), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", zeroclaw::plan(&target, args.default_policy), &[]), |report| {
+            super::page(report, start.verbose)
+        });
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));

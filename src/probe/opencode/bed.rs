@@ -10,6 +10,7 @@ use crate::host::{Environ, Host, Pid, interrupt};
 
 use super::api::{self, Dialect, Health, Name, Request, ask};
 use super::mark::Mark;
+use super::plain::Addition;
 use crate::probe::in_band::{InBand, Telling};
 use crate::probe::readback::{Expected, Readback, Seen, Silence};
 use crate::probe::stub_model::StubModel;
@@ -234,15 +235,10 @@ impl Bed {
     ///
     /// # Errors
     /// When there is no randomness for a token.
-    pub fn start_with(&mut self, session: &str, headers: &[(&str, String)], query: &str, fields: &Value) -> Result<Running, Stop> {
+    pub fn start_with(&mut self, session: &str, addition: &Addition) -> Result<Running, Stop> {
         let expected = self.readback.expect()?;
-        let (method, path, body) = self.dialect().shell(session, expected.command());
-        let mut body = body.unwrap_or_default();
-        for (name, value) in fields.as_object().into_iter().flatten() {
-            body[name] = value.clone();
-        }
-        let path = if query.is_empty() { path } else { format!("{path}?{query}") };
-        Ok(self.asking(expected, &(method, path, Some(body)), headers, true, Kind::Plain))
+        let request = added(self.dialect().shell(session, expected.command()), addition);
+        Ok(self.asking(expected, &request, &addition.headers, true, Kind::Plain))
     }
 
     fn asking(&self, expected: Expected, request: &Request, headers: &[(&str, String)], waits: bool, kind: Kind) -> Running {
@@ -372,6 +368,15 @@ impl Bed {
         (self.http, self.daemon) = (http, daemon);
         Ok(())
     }
+}
+
+/// A request with more in its query and body.
+pub(super) fn added((method, path, body): Request, addition: &Addition) -> Request {
+    let mut body = body.unwrap_or_default();
+    for (name, value) in addition.fields.as_object().into_iter().flatten() {
+        body[name] = value.clone();
+    }
+    (method, if addition.query.is_empty() { path } else { format!("{path}?{}", addition.query) }, Some(body))
 }
 
 /// Every text in a JSON value that is called `output`.

@@ -170,8 +170,46 @@ pub fn without_session(bed: &mut Bed, support: &Support, trail: &mut Trail) -> R
     Ok(())
 }
 
-/// What is added to a request: in words, headers, query, fields of the body.
-type Part<'p> = (&'static str, &'p [(&'p str, String)], &'p str, &'p Value);
+/// What is added to a request that runs a command.
+pub struct Addition {
+    /// In words.
+    pub what: &'static str,
+    /// Headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The query, encoded.
+    pub query: String,
+    /// Fields of the body.
+    pub fields: Value,
+}
+
+/// Everything that might be taken for an environment, with this value in it.
+pub fn additions(mark: &str) -> [Addition; 3] {
+    let variables = json!({"WHOSEENV_REQUEST": mark, "DISPLAY": mark});
+    let (text, one, mark) = (variables.to_string(), format!("WHOSEENV_REQUEST={mark}"), mark.to_owned());
+    let headers = vec![
+        ("x-opencode-environment", text.clone()),
+        ("x-opencode-env", text.clone()),
+        ("x-opencode-variables", text.clone()),
+        ("x-opencode-session-environment", text.clone()),
+        ("x-environment", text.clone()),
+        ("x-env", one.clone()),
+        ("env", one),
+        ("environment", text),
+        ("display", mark.clone()),
+        ("x-display", mark.clone()),
+        ("x-opencode-display", mark.clone()),
+        ("whoseenv-request", mark.clone()),
+    ];
+    let names = ["env%5BWHOSEENV_REQUEST%5D", "environment%5BWHOSEENV_REQUEST%5D", "variables%5BWHOSEENV_REQUEST%5D", "WHOSEENV_REQUEST"];
+    let query = names.map(|name| format!("{name}={mark}")).join("&");
+    let fields = json!({"env": variables, "environment": variables, "variables": variables, "metadata": {"env": variables}});
+    [
+        ("twelve headers", (headers, String::new(), Value::Null)),
+        ("four query fields", (Vec::new(), query, Value::Null)),
+        ("four body fields", (Vec::new(), String::new(), fields)),
+    ]
+    .map(|(what, (headers, query, fields))| Addition { what, headers, query, fields })
+}
 
 /// O13: fields of a request that might be taken for an environment.
 pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
@@ -179,32 +217,9 @@ pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let plain = bed.run(Way::Session(&session))?;
     trail.control(bed.deviations(&plain).is_empty(), "a run without these fields has not the daemon's environment")?;
     let mark = nonce("request")?;
-    let variables = json!({"WHOSEENV_REQUEST": mark, "DISPLAY": mark});
-    let text = variables.to_string();
-    let headers: Vec<(&str, String)> = vec![
-        ("x-opencode-environment", text.clone()),
-        ("x-opencode-env", text.clone()),
-        ("x-opencode-variables", text.clone()),
-        ("x-opencode-session-environment", text.clone()),
-        ("x-environment", text.clone()),
-        ("x-env", format!("WHOSEENV_REQUEST={mark}")),
-        ("env", format!("WHOSEENV_REQUEST={mark}")),
-        ("environment", text),
-        ("display", mark.clone()),
-        ("x-display", mark.clone()),
-        ("x-opencode-display", mark.clone()),
-        ("whoseenv-request", mark.clone()),
-    ];
-    let query = ["env%5BWHOSEENV_REQUEST%5D", "environment%5BWHOSEENV_REQUEST%5D", "variables%5BWHOSEENV_REQUEST%5D", "WHOSEENV_REQUEST"];
-    let query = query.map(|name| format!("{name}={mark}")).join("&");
-    let fields = json!({"env": variables, "environment": variables, "variables": variables, "metadata": {"env": variables}});
-    let parts: [Part<'_>; 3] = [
-        ("twelve headers", &headers, "", &Value::Null),
-        ("four query fields", &[], &query, &Value::Null),
-        ("four body fields", &[], "", &fields),
-    ];
-    for (what, headers, query, fields) in parts {
-        let running = bed.start_with(&session, headers, query, fields)?;
+    for addition in additions(&mark) {
+        let what = addition.what;
+        let running = bed.start_with(&session, &addition)?;
         match bed.finish(running) {
             Ok(seen) => {
                 let changed = differing(&plain, &seen);

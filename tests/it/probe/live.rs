@@ -19,7 +19,7 @@ pub struct Service {
     home: tempfile::TempDir,
     program: PathBuf,
     pub daemon: Other,
-    registration: PathBuf,
+    pub registration: PathBuf,
     pub endpoint: Endpoint,
     password: String,
 }

@@ -6,6 +6,7 @@ mod exec;
 mod live;
 mod live_ends;
 mod opencode;
+mod plans;
 mod reports;
 mod zeroclaw;
 
