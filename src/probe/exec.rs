@@ -246,7 +246,7 @@ fn round(recipe: &Recipe, run: &[String], times: u32, injecting: bool, plan: &mu
         "make a private directory below the directory for temporary files, mode 0700, and listen on a socket; each command has a fixed environment".to_owned() + &also,
     );
     let lines = |text: &str| {
-        let whole = injecting || steps::without_injection(text) == text;
+        let whole = injecting || recipe.without_injection(text) == text;
         if whole { "" } else { ", without the lines that inject" }
     };
     plan.extend(recipe.files.iter().map(|(path, text)| format!("write DIR/{path}{}", lines(text))));
