@@ -143,6 +143,11 @@ fn a_dry_run_prints_every_request_and_makes_none() {
     // A home that goes as a whole needs none of its sessions deleted.
     assert!(!ran.stdout.contains("DELETE /api/session"), "{}", ran.stdout);
     assert!(room.run(&["probe", "opencode", "--dry-run", "--live"]).stdout.contains("DELETE /api/session/ID"));
+    let verify = room.run(&["verify", "opencode", "--dry-run", "--json", "--user", "bin", "--bin", "/no/such/program"]);
+    let plan = verify.json()["data"]["probe"]["plan"].to_string();
+    assert!(verify.code == 0 && plan.contains("read no daemon's environment") && plan.contains("read /no/such/program"), "{plan}");
+    assert!(plan.contains("× POST /api/session "), "{plan}");
+    fits_schema("verify", &verify.json());
     assert_eq!(room.run(&["probe", "zeroclaw", "--dry-run", "--live"]).code, 0);
     assert_eq!(room.run(&["probe", "exec", "--dry-run", "tmux-e"]).code, 0);
 }
