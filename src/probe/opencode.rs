@@ -6,7 +6,9 @@ mod disk;
 pub mod live;
 mod mark;
 mod plain;
+mod plan;
 mod removal;
+mod shown;
 pub mod spawn;
 mod uploads;
 
@@ -24,6 +26,8 @@ use super::readback::Seen;
 use super::trail::{Stop, Trail, judge};
 use super::{Claim, Data, Judged, map, nonce};
 use bed::{Bed, Way};
+
+pub use plan::plan;
 
 /// A session that no host has.
 const NO_SESSION: &str = "ses_ffffffffffffwhoseenvprobe0";
@@ -106,6 +110,9 @@ pub fn experiments(bed: &mut Bed, restart: Option<Restart<'_>>, places: &[PathBu
         let own = host_environ();
         bed.plugins = bed.extra(seen).into_iter().filter(|name| own.get(name).is_none()).collect();
     }
+    if let Err(Stop::Silent(why)) = &plain {
+        bed.mute = Some(why.clone());
+    }
     course.step(bed, &claims::O1, |bed, trail| plain::child_of_daemon(bed, &plain, trail));
     course.step(bed, &claims::O2, |bed, trail| plain::daemons_environment(bed, &plain, trail));
     course.step(bed, &claims::O13, plain::requests);
@@ -169,7 +176,7 @@ fn support(bed: &mut Bed) -> Result<Support, Stop> {
     if real.status == 204 && real.body.is_empty() {
         // A 204 alone proves nothing: the refusal of an unknown session does, or the effect.
         let refused = unknown.status == 404 && tagged(&unknown);
-        if refused || bed.run(Way::Session(&session))?.has("WHOSEENV_MARK", &mark) {
+        if refused || bed.look(&session, &[("WHOSEENV_MARK", &mark)])?.equals("WHOSEENV_MARK", &mark) {
             return Ok(Support::Yes(said));
         }
         return Ok(Support::No(format!("PUT to {said}; and no effect")));
@@ -227,66 +234,4 @@ fn lost(bed: &Bed) -> Option<String> {
 /// Claims of which nothing is known, because there was no host to ask.
 pub fn unknown(why: &str) -> Vec<Judged> {
     OPENCODE.iter().map(|claim| judge(claim, |_| Err(Stop::Failed(why.to_owned())))).collect()
-}
-
-/// What a probe of this target would do.
-pub fn plan(target: &Target) -> Data {
-    let mut plan = Vec::new();
-    let place: &Path = &match target {
-        Target::Spawn(program) => {
-            plan.push("make a private home below the directory for temporary files, mode 0700".to_owned());
-            plan.push("listen on loopback as a model, and on a private socket".to_owned());
-            plan.push(format!("run {} serve --port PORT, with a fixed environment", program.display()));
-            PathBuf::from("HOME/work")
-        }
-        Target::Live(_) => {
-            plan.push(
-                "make a private directory below the directory for temporary files, mode 0700, and listen on a socket in it".to_owned(),
-            );
-            plan.push("read the password from the daemon's registration file".to_owned());
-            std::env::temp_dir()
-        }
-    };
-    for (path, dialect) in api::HEALTH {
-        plan.push(format!("GET {path} (until one answers; then requests as {dialect:?} has them)"));
-    }
-    let shell = "WHOSEENV readback call SOCKET TOKEN; :";
-    let name = api::Name { title: "whoseenv probe MARK".to_owned(), session: "ID".to_owned() };
-    for dialect in [api::Dialect::V1, api::Dialect::V2] {
-        let mut requests = vec![dialect.create(place, &name), dialect.shell("ID", shell), dialect.pty(place, &name.title, shell)];
-        if matches!(target, Target::Spawn(_)) {
-            requests.push(dialect.turn("ID", "whoseenv TOKEN"));
-        }
-        requests.push(("GET", dialect.session("ID"), None));
-        requests.push(("GET", dialect.messages("ID"), None));
-        requests.push(("DELETE", dialect.session("ID"), None));
-        requests.push(dialect.close_pty(place, "ID"));
-        if dialect == api::Dialect::V2 {
-            requests.push(api::bare_shell(place, None, shell));
-            requests.push(api::bare_shell(place, Some("ID"), shell));
-            requests.push(("DELETE", "/api/shell/ID".to_owned(), None));
-            requests.push(api::upload("ID", &map(&[("WHOSEENV_MARK", "NONCE")])));
-            requests.push(api::upload(NO_SESSION, &map(&[("WHOSEENV_MARK", "NONCE")])));
-            requests.push(("POST", "/api/session/ID/fork".to_owned(), None));
-            requests.push((
-                "POST",
-                "/api/session".to_owned(),
-                Some(serde_json::json!({"parentID": "ID", "location": {"directory": place}})),
-            ));
-            requests.push(("GET", "/api/session?limit=50".to_owned(), None));
-        }
-        plan.extend(requests.into_iter().map(|(method, path, body)| {
-            let body = body.map(|body| format!(" {body}")).unwrap_or_default();
-            format!("{dialect:?}: {method} {path}{body}")
-        }));
-    }
-    plan.push("the session's shell again with a nonce in twelve headers, in four query fields, and in four body fields".to_owned());
-    match target {
-        Target::Spawn(_) => {
-            plan.push("on a host that takes uploads: end it and start it once more on the same files".to_owned());
-            plan.push("end the host and whatever it left running; remove the private home; look again".to_owned());
-        }
-        Target::Live(_) => plan.push("remove every session, shell and PTY that was made; remove the directory; look again".to_owned()),
-    }
-    Data { plan, ..Data::default() }
 }

@@ -8,6 +8,7 @@ mod claims;
 mod client;
 mod disk;
 mod live;
+mod plan;
 mod sessions;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use super::{Claim, Cleanup, Data, Judged, Probed};
 use bed::{Bed, Policy};
 
 pub use bed::DECLARED;
+pub use plan::plan;
 
 /// Source of the evidence that a declared name is not there.
 pub const ABSENT: &str = "declared and silently absent";
@@ -123,29 +125,4 @@ fn experiments(bed: &mut Bed, progress: &Progress) -> Vec<Judged> {
 /// Claims of which nothing is known, because there was no daemon to ask.
 fn unknown(why: &str) -> Vec<Judged> {
     ZEROCLAW.iter().map(|claim| judge(claim, |_| Err(Stop::Failed(why.to_owned())))).collect()
-}
-
-/// What a probe of this target would do.
-pub fn plan(target: &Target) -> Data {
-    let mut plan = Vec::new();
-    let initialize = r#"initialize {"protocol_version":1,"env":{"PATH":…,"WHOSEENV_MARK":NONCE}}"#;
-    let new = r#"session/new {"agent_alias":"main","cwd":DIR,"keep_siblings":true}"#;
-    match target {
-        Target::Spawn(program) => {
-            plan.push("make a private home below the directory for temporary files, mode 0700, with a config.toml".to_owned());
-            plan.push("listen on loopback as a model, and on a private socket".to_owned());
-            plan.push(format!("run {} daemon --config-dir DIR, with a fixed environment; for Z8 a second time", program.display()));
-            plan.push(format!("on its socket, some 60 times: {initialize}"));
-            plan.push(format!("on its socket, some 60 times: {new}; some with session_id, tui_id or chat_mode"));
-            plan.push(r#"session/prompt {"session_id":ID,"prompt":"whoseenv TOKEN"}: the model calls the shell tool with WHOSEENV readback call SOCKET TOKEN"#.to_owned());
-            plan.push(r#"session/approve {"decision":"allow_once"} where the daemon asks"#.to_owned());
-            plan.push("end the daemons and whatever they left running; remove the private home; look again".to_owned());
-        }
-        Target::Live(_) => {
-            plan.push(format!("on its socket, 5 times: {initialize}"));
-            plan.push(format!("on its socket, 6 times: {new}; some with the session_id of the probe's own session"));
-            plan.push("session/close and session/delete for the session that was made; look again".to_owned());
-        }
-    }
-    Data { plan, ..Data::default() }
 }

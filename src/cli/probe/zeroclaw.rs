@@ -15,7 +15,8 @@ use crate::report::{Exit, Problem, Progress};
 /// the shell tool, and approvals of that call. CREATES: with --spawn a private home below the directory for temporary
 /// files with the daemon, its configuration, tables and logs in it, and for Z8 a second daemon with this account in
 /// its roster; with --live two sessions. REMOVED: with --spawn the daemons are ended and the home removed; with --live both
-/// sessions are closed, deleted and asked for again. LEFT on a live daemon, by its own nature: lines in its log.
+/// sessions are closed, deleted and asked for again. LEFT on a live daemon, by its own nature: lines in its log, and the
+/// workspace that it makes for an agent's first session.
 /// A live daemon has a model of its own, so that Z5 alone is judged there.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -50,7 +51,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         (None, live) => Target::Live(live.flatten()),
     };
     if args.dry_run {
-        return start.answer(probing::report("probe", zeroclaw::plan(&target), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", zeroclaw::plan(&target, args.default_policy), &[]), |report| {
+            super::page(report, start.verbose)
+        });
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));

@@ -26,11 +26,6 @@ pub struct Steps<'r> {
     began: bool,
 }
 
-/// What a round without the injection has of a text: the lines without what only this probe could have put there.
-pub fn without_injection(text: &str) -> String {
-    text.split_inclusive('\n').filter(|line| !line.contains("{nonce}") && !line.contains("{canary}")).collect()
-}
-
 /// A command that runs.
 pub struct Running(Child);
 
@@ -72,7 +67,7 @@ impl<'r> Steps<'r> {
     ) -> Result<Steps<'r>, Stop> {
         let steps = Steps { recipe, nest, words, patience, server: None, injecting, began: false };
         for (path, text) in &recipe.files {
-            let text = if injecting { text.clone() } else { without_injection(text) };
+            let text = if injecting { text.clone() } else { recipe.without_injection(text) };
             nest.write(path, &steps.filled(&text)).map_err(|error| failed_step(path, &error.to_string()))?;
         }
         Ok(steps)
@@ -101,7 +96,7 @@ impl<'r> Steps<'r> {
             env.push((name.into(), self.filled(value).into()));
         }
         let stdin = self.recipe.stdin.as_ref().filter(|_| more);
-        let stdin = stdin.map(|text| if self.injecting { text.clone() } else { without_injection(text) });
+        let stdin = stdin.map(|text| if self.injecting { text.clone() } else { self.recipe.without_injection(text) });
         let stdin = stdin.as_ref().map(fill).map(String::into_bytes);
         let what = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let recipe = child::Recipe { argv, env, cwd: self.nest.join("work"), leaves: true };

@@ -42,12 +42,13 @@ pub const HEALTH: [(&str, Dialect); 4] =
 /// # Errors
 /// When nobody answers, or what answers is no OpenCode.
 pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswer> {
-    let mut said = Vec::new();
+    let (mut said, mut starts) = (Vec::new(), false);
     for (path, dialect) in HEALTH {
         let reply = ask(http, "GET", path, None, patience)?;
         match reply.status {
             401 | 403 => return Err(NoAnswer::Failed(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
-            500 | 503 => return Ok(None),
+            // 2.x while it starts; and 1.2.1, which asks the Internet for every path that it has not, without one.
+            500 | 503 => starts = true,
             _ => {}
         }
         let body = reply.json().filter(|_| reply.status == 200);
@@ -57,7 +58,7 @@ pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswe
         }
         said.push(format!("GET {path}: {}", reply.shape()));
     }
-    Err(NoAnswer::Failed(format!("what answers is no OpenCode ({})", said.join("; "))))
+    if starts { Ok(None) } else { Err(NoAnswer::Failed(format!("what answers is no OpenCode ({})", said.join("; ")))) }
 }
 
 /// One question, waited for.
@@ -211,6 +212,36 @@ mod tests {
         assert_eq!(Dialect::V1.id(&reply(200, "<html>")), None);
         assert_eq!(Dialect::V1.id(&reply(200, r#"{"id":"../../admin"}"#)), None);
         assert_eq!(Dialect::V2.id(&reply(500, r#"{"data":{"id":"ses_1"}}"#)), None);
+    }
+
+    /// A server that answers so many questions: with the body for its path, with 500 for any other.
+    fn server(healthy: Option<&'static str>, questions: usize) -> Http {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let http = Http::new(&format!("http://{}", listener.local_addr().unwrap()), None, None).unwrap();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten().take(questions) {
+                let mut asked = [0; 4096];
+                let length = stream.read(&mut asked).unwrap();
+                let asked = String::from_utf8_lossy(&asked[..length]).into_owned();
+                let (status, body) = match healthy.filter(|path| asked.starts_with(&format!("GET {path} "))) {
+                    Some(_) => (200, r#"{"healthy":true,"version":"1.2.1"}"#),
+                    None => (500, r#"{"name":"UnknownError"}"#),
+                };
+                let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            }
+        });
+        http
+    }
+
+    /// As 1.2.1 answered on a machine without the Internet.
+    #[test]
+    fn a_path_that_breaks_does_not_hide_the_one_that_answers() {
+        let patience = Duration::from_secs(5);
+        let found = health(&server(Some("/global/health"), 4), patience).unwrap().unwrap();
+        assert_eq!((found.version.as_str(), found.dialect), ("1.2.1", Dialect::V1));
+        assert_eq!(health(&server(None, 4), patience), Ok(None), "it may be starting");
     }
 
     #[test]

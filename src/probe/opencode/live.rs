@@ -155,15 +155,30 @@ fn places(block: &Environ) -> Vec<PathBuf> {
 
 /// What stays by the host's own nature, so that nobody has to find it.
 fn by_nature(places: &[PathBuf], bed: &Bed, cleanup: &mut Cleanup) {
-    if bed.dialect() == Dialect::V2 {
-        let temporary = bed.block.filled("TMPDIR").unwrap_or("/tmp").to_owned();
-        // Seen on next-16350: each daemon unpacks its libraries at their first use.
-        cleanup.by_nature(
-            "libraries that the program unpacks",
-            format!("{temporary}/.*-0000000N.so, of the daemon's account: the first PTY or watched directory of a daemon brings them, whoever asks"),
-        );
+    let place = |at: usize| places.get(at).map(|place| place.display().to_string()).unwrap_or_default();
+    let (data, state, config) = (place(0), place(1), place(3));
+    let temporary = bed.block.filled("TMPDIR").unwrap_or("/tmp");
+    // Seen on both: each daemon unpacks its libraries at their first use.
+    cleanup.by_nature(
+        "libraries that the program unpacks",
+        format!(
+            "{temporary}/.*-0000000N.so, of the daemon's account: the first PTY or watched directory of a daemon brings them, whoever asks"
+        ),
+    );
+    match bed.dialect() {
+        // Seen on 1.18.34.
+        Dialect::V1 => cleanup.by_nature(
+            "what the program makes for the first session of an account",
+            format!(
+                "{config}/.gitignore and the packages that plugins need beside it; npm's cache, .npm in the daemon's HOME; {state}/locks"
+            ),
+        ),
+        // Seen on next-16350: made for the first command of a project, and for the first directory.
+        Dialect::V2 => cleanup.by_nature(
+            "empty directories",
+            format!("{data}/shell and one below it for the project, where the output of commands was; {state}/locks"),
+        ),
     }
-    let data = places.first().map(|place| place.display().to_string()).unwrap_or_default();
     cleanup.by_nature(
         "one project row for the probe's directory",
         format!("in the database below {data}: OpenCode keeps every directory that it saw"),

@@ -16,10 +16,10 @@ use crate::world::stub_model::StubModel;
 
 /// The preview's background service, with a home of its own.
 pub struct Service {
-    home: tempfile::TempDir,
+    pub home: tempfile::TempDir,
     program: PathBuf,
     pub daemon: Other,
-    registration: PathBuf,
+    pub registration: PathBuf,
     pub endpoint: Endpoint,
     password: String,
 }
@@ -30,6 +30,7 @@ impl Service {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join(".config/opencode");
         std::fs::create_dir_all(&config).unwrap();
+        std::fs::create_dir(home.path().join("tmp")).unwrap();
         std::fs::write(config.join("service.json"), json!({"port": free_port()}).to_string()).unwrap();
         let started = Service::command(&program, home.path()).args(["service", "start"]).output().unwrap();
         assert!(started.status.success(), "{started:?}");
@@ -47,7 +48,8 @@ impl Service {
 
     fn command(program: &Path, home: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").env("TERM", "vt220").env("DISPLAY", ":77").current_dir(home);
+        command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").env("TERM", "vt220").env("DISPLAY", ":77");
+        command.env("TMPDIR", home.join("tmp")).current_dir(home);
         command
     }
 

@@ -5,8 +5,13 @@ mod contract;
 mod exec;
 mod live;
 mod live_ends;
+mod nature;
 mod opencode;
+mod people;
+mod plans;
 mod reports;
+mod user_manager;
+mod v1_live;
 mod zeroclaw;
 
 use std::collections::BTreeMap;

@@ -60,6 +60,9 @@ fn wherever_this_program_is_installed() {
 fn what_is_no_zeroclaw_is_said() {
     let room = Room::new();
     assert_eq!(room.run(&["probe", "zeroclaw", "--spawn", "/no/such/program"]).code, 3);
+    let nobody = room.run(&["probe", "zeroclaw", "--live", "/tmp/no-such-socket"]);
+    assert_eq!(nobody.code, 3, "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("/tmp/no-such-socket"), "{}", nobody.stderr);
     let ended = room.run(&["probe", "zeroclaw", "--json", "--spawn", "/bin/false"]);
     assert_eq!(ended.code, 5);
     assert!(evidence(&ended.json(), "Z1").contains("before it answered"));
