@@ -144,7 +144,7 @@ impl Store {
         let path = self.real()?;
         let mut asking = |opened: &mut Opened| {
             let tables = Tables::read(&opened.conn)?;
-            opened.clock.unbounded();
+            opened.whole();
             question(opened, &tables)
         };
         match &self.kept {
@@ -161,7 +161,7 @@ impl Store {
         let path = self.real()?;
         let opened = if self.kept.is_some() { Opened::kept(&path)? } else { Opened::open(&path, progress)? };
         let tables = Tables::read(&opened.conn)?;
-        opened.clock.unbounded();
+        opened.whole();
         Ok((opened, tables))
     }
 

@@ -202,9 +202,20 @@ impl Opened {
         let clock = armour::put_on(&mut conn)?;
         // One transaction: whatever is asked is of one moment. The first read also undoes a journal, in a copy.
         conn.execute_batch("begin")?;
-        conn.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))?;
+        conn.prepare("select 1 from sqlite_schema limit 1")?.query([])?.next()?;
         armour::close_up(&mut conn)?;
         Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), _guard: guard, copy })
+    }
+
+    /// Lets it take what reading all of the store takes, and no more.
+    pub fn whole(&self) {
+        self.clock.allow(self.bytes());
+    }
+
+    /// Bytes of the store, its WAL and its journal.
+    pub fn bytes(&self) -> u64 {
+        let beside = [self.beside.wal.map(|wal| wal.stamp.bytes), self.beside.journal.map(|journal| journal.stamp.bytes)];
+        beside.into_iter().flatten().fold(self.beside.stamp.bytes, u64::saturating_add)
     }
 
     /// The store's own path.

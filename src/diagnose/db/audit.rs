@@ -73,7 +73,7 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
     let problem = |refusal: Refusal| store.problem(&refusal);
     let (info, why) = info::of(store, &holders, &progress).map_err(problem)?;
     // What would not be read once is not tried again.
-    if let Some(refusal @ (Refusal::Hostile(_) | Refusal::Busy(_))) = why {
+    if let Some(refusal @ (Refusal::Hostile(_) | Refusal::Endless | Refusal::Busy(_))) = why {
         return Err(problem(refusal));
     }
     let (facts, read_as) = match facts(host, store, &progress) {

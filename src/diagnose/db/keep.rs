@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentProcess;
 use crate::host::{Fact, Host, Raw, Unknown};
 use crate::report::{Exit, Problem, Progress};
-use crate::store::armour::SECRETS;
+use crate::store::armour::{self, SECRETS};
 use crate::store::copy::PrivateCopy;
 use crate::store::{Beside, Opened, ReadAs, Refusal};
 
@@ -100,6 +100,7 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
 fn copied(opened: &Opened, copy: &PrivateCopy) -> Result<(), Refusal> {
     let failed = |error: rusqlite::Error| Refusal::Copy(error.to_string());
     let mut target = rusqlite::Connection::open(copy.path()).map_err(failed)?;
+    armour::watch(&mut target)?.allow(opened.bytes());
     rusqlite::backup::Backup::new(&opened.conn, &mut target)
         .and_then(|backup| backup.run_to_completion(i32::MAX, std::time::Duration::ZERO, None))
         .map_err(failed)?;
@@ -112,7 +113,7 @@ fn copied(opened: &Opened, copy: &PrivateCopy) -> Result<(), Refusal> {
         let blank = format!(
             "update {table} set {column} = substr(hex(zeroblob(octet_length({column}))), 1, octet_length({column})) where {column} is not null"
         );
-        target.execute_batch(&blank).map_err(failed)?;
+        target.execute_batch(&blank)?;
     }
     Ok(())
 }

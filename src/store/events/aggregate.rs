@@ -67,9 +67,9 @@ fn numbers(from: i64, to: i64, left_out: i64) -> u64 {
 /// When the tables cannot be read.
 pub fn each_aggregate(conn: &Connection, tables: &Tables, mut tell: impl FnMut(Aggregate)) -> Result<u64, Refusal> {
     // Side by side in one order, and not one looked up for the other: a table without its index would be read again and again.
-    let counters = tables.has("event_sequence").then_some(
-        "select aggregate_id, seq from event_sequence where typeof(aggregate_id) = 'text' order by aggregate_id collate binary",
-    );
+    let counters = tables
+        .has("event_sequence")
+        .then_some("select aggregate_id, seq from event_sequence where typeof(aggregate_id) = 'text' order by aggregate_id collate binary");
     let forks = forks(tables);
     let mut counters = counters.map(|sql| conn.prepare(sql)).transpose()?;
     let mut forks = forks.map(|sql| conn.prepare(&sql)).transpose()?;

@@ -13,7 +13,11 @@ fn events_that_are_missing_before_the_first_and_after_the_last() {
         let events = |id: &str, seqs: &[i64], counter: Option<i64>| {
             for seq in seqs {
                 let sql = "insert into event (id, aggregate_id, seq, type, data) values (?1 || ?2, ?1, ?2, 't', '{}')";
-                let sql = if schema.contains("created integer NOT NULL, type") { sql.replace("seq, type", "seq, created, type").replace("?2, 't'", "?2, 1, 't'") } else { sql.to_owned() };
+                let sql = if schema.contains("created integer NOT NULL, type") {
+                    sql.replace("seq, type", "seq, created, type").replace("?2, 't'", "?2, 1, 't'")
+                } else {
+                    sql.to_owned()
+                };
                 conn.execute(&sql, (id, seq)).unwrap();
             }
             if let Some(counter) = counter {
@@ -53,7 +57,8 @@ fn events_that_are_missing_before_the_first_and_after_the_last() {
         (gaps, finding.unwrap())
     };
     let fork = |id: &str| {
-        let sql = "insert into session (id, project_id, slug, directory, title, version, time_created, time_updated, fork_session_id, fork_seq)";
+        let sql =
+            "insert into session (id, project_id, slug, directory, title, version, time_created, time_updated, fork_session_id, fork_seq)";
         format!("{sql} values ('{id}', 'p', '', '/tmp', '', '', 1, 1, 'a_whole', 17);")
     };
     let forks = ["f_fork", "g_fork_just_made", "h_fork_with_a_gap"].map(fork).concat();

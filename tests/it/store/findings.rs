@@ -143,7 +143,8 @@ fn plugins_that_are_gone_keys_without_scope_values_too_large() {
 fn events_that_take_most_of_it_gaps_and_free_pages() {
     let bulk = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 10000) select i from n";
     let filled = |conn: &Connection| {
-        conn.execute_batch(&format!("insert into event select 'evt_' || i, 'ses', i - 1, 1, 't', hex(zeroblob(600)) from ({bulk})")).unwrap();
+        conn.execute_batch(&format!("insert into event select 'evt_' || i, 'ses', i - 1, 1, 't', hex(zeroblob(600)) from ({bulk})"))
+            .unwrap();
     };
     assert_eq!(with(filled), ["store.event_bloat"]);
     assert_eq!(

@@ -14,6 +14,7 @@
 //! ```
 
 mod answers;
+mod endless;
 mod events;
 mod findings;
 mod fixtures;

@@ -46,7 +46,8 @@ fn names_that_look_like_secrets_are_not_told() {
     session(&conn, "session", SECRET, None, "/tmp", &[("agent", "'ghp_0123456789abcdef0123456789abcdef0123'")]);
     waits(&conn, "session_pending", "m", "s", "queue", 1, &format!("{{\"{SECRET}\":1,\"text\":\"key {SECRET}\"}}"));
     conn.execute("insert into event values ('e', ?1, 5, 1, ?1, '{}')", [SECRET]).unwrap();
-    conn.execute("insert into event values ('a', 's', 5, 1, 'session.input.admitted.1', ?1)", [format!("{{\"inputID\":\"{SECRET}\"}}")]).unwrap();
+    conn.execute("insert into event values ('a', 's', 5, 1, 'session.input.admitted.1', ?1)", [format!("{{\"inputID\":\"{SECRET}\"}}")])
+        .unwrap();
     // Where a name can stand: a plugin, a directory, a migration, a table, a column, an index, a trigger, a view.
     kv(&conn, &plugin_key(SECRET, "of a plugin"), "{}");
     kv(&conn, &plugin_key(SECRET, "large"), &"x".repeat(2 << 20));

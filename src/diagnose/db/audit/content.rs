@@ -32,8 +32,9 @@ impl Teller<'_> {
             if all_gaps > 0 {
                 let message = format!("events are missing in {}", plural(all_gaps, "session"));
                 let gaps = events.gaps.named.iter().map(|gap| format!("{}: {}", gap.id, gap.gaps()));
-                let emptied = (events.emptied > 0)
-                    .then(|| format!("{} in event_sequence {} no event", plural(events.emptied, "session"), verb(events.emptied, "has", "have")));
+                let emptied = (events.emptied > 0).then(|| {
+                    format!("{} in event_sequence {} no event", plural(events.emptied, "session"), verb(events.emptied, "has", "have"))
+                });
                 found.push(self.of_table(&registry::STORE_EVENT_GAP, "event", message, gaps.chain(emptied)));
             }
         }

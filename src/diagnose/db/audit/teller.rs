@@ -38,7 +38,13 @@ impl Teller<'_> {
         Finding::new(kind, Outcome::Confirmed, &self.path, message).evidence([self.evidence("", detail)])
     }
 
-    pub(super) fn of_table(&self, kind: &'static Kind, table: &str, message: impl Into<String>, details: impl IntoIterator<Item = String>) -> Finding {
+    pub(super) fn of_table(
+        &self,
+        kind: &'static Kind,
+        table: &str,
+        message: impl Into<String>,
+        details: impl IntoIterator<Item = String>,
+    ) -> Finding {
         Finding::new(kind, Outcome::Confirmed, &self.path, message)
             .evidence(details.into_iter().map(|detail| self.evidence(&format!("table {table}"), detail)))
     }
