@@ -96,10 +96,10 @@ fn claims(roff: &mut Roff, claims: &[&Claim]) {
 }
 
 /// How a store is read, by what lies beside it; for each way, which bytes it may touch and why.
-const WAYS: [(&str, &str); 6] = [
+const WAYS: [(&str, &str); 7] = [
     (
         "shared (-wal and -shm are there)",
-        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read to the end before they are printed, so that a slow reader of our output keeps no checkpoint of the host's waiting.",
+        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read to the end before they are printed, so that a slow reader of our output keeps no checkpoint of the host's waiting: what is over 16 MiB of them waits in a file without a name below $TMPDIR.",
     ),
     (
         "private_copy (-wal holds frames, and there is no -shm)",
@@ -116,6 +116,10 @@ const WAYS: [(&str, &str); 6] = [
     (
         "db audit",
         "Where -wal holds frames, always from a private copy: the database is judged once alone and once with its WAL, and neither judgement may touch the host's files.",
+    ),
+    (
+        "--from a snapshot that was taken --with-stores",
+        "The copy in the snapshot, immutable; nothing of this machine. It holds base and -wal as one, with the columns of secrets blank; what was said of each alone, who held it and how it was read are kept beside it. It cannot be taken with --anonymize: what was said in sessions names accounts, machines and paths in ways that no rule finds. The answers of db can: whoseenv db sessions --anonymize --json.",
     ),
     (
         "Never",

@@ -7,12 +7,14 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::host::interrupt;
 
 use super::{Refusal, beside};
 
 /// What is lost of a WAL.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Frames before, which check.
     pub sound: u64,

@@ -67,6 +67,14 @@ impl Rows for Data {
 /// # Errors
 /// Why it cannot be.
 pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Problem> {
+    examined(host, store, quiet).map(|(report, _)| report)
+}
+
+/// The same, with what the store told.
+///
+/// # Errors
+/// As [`audit`].
+pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>, Facts), Problem> {
     let progress = Progress::new("db audit", None, quiet);
     let processes = super::processes(host);
     let holders = if host.is_captured() { Holders::default() } else { Holders::look(host, &processes) };
@@ -78,7 +86,7 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
     }
     let (facts, read_as) = match facts(host, store, &progress) {
         Ok(facts) => facts,
-        Err(refusal @ (Refusal::Damaged(_) | Refusal::NotADatabase)) => return Ok(damaged(host, info, &refusal)),
+        Err(refusal @ (Refusal::Damaged(_) | Refusal::NotADatabase)) => return Ok((damaged(host, info, &refusal), Facts::nothing())),
         Err(refusal) => return Err(problem(refusal)),
     };
     let configured = if facts.kv.is_empty() { Configured::default() } else { rows::configured(host, store, &progress) };
@@ -96,7 +104,7 @@ pub fn audit(host: &Host, store: &Store, quiet: bool) -> Result<Report<Data>, Pr
         report.notes.push(format!("whether its pages fit together could not be found out: {reason}"));
         report.undetermined = true;
     }
-    Ok(report)
+    Ok((report, facts))
 }
 
 fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, ReadAs), Refusal> {
@@ -107,9 +115,10 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
         let facts = audit::examine(&mut opened, &tables, now_ms, progress);
         Ok((opened, facts))
     };
-    if store.kept.is_some() {
+    if let Some(kept) = &store.kept {
         let (opened, facts) = examine(Opened::kept(&path)?)?;
-        return Ok((facts?, opened.read_as));
+        // What lay beside it was looked at when it was copied.
+        return Ok((Facts { base: kept.base.clone(), lost: kept.lost.clone(), ..facts? }, opened.read_as));
     }
     let mut last = Refusal::Moved;
     for _ in 0..open::AGAIN {

@@ -8,11 +8,13 @@ use crate::agent::AgentProcess;
 use crate::host::{Fact, Host, Raw, Unknown};
 use crate::report::{Exit, Problem, Progress};
 use crate::store::armour::{self, SECRETS};
+use crate::store::audit::Integrity;
 use crate::store::copy::PrivateCopy;
+use crate::store::wal::Lost;
 use crate::store::{Beside, Opened, ReadAs, Refusal};
 
 use super::holders::{Holder, Holders};
-use super::{Asked, Store, find};
+use super::{Asked, Store, find, rows};
 
 /// What a snapshot holds of a store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +31,12 @@ pub struct Kept {
     pub beside: Beside,
     /// Who had it open.
     pub holders: Vec<Holder>,
+    /// What was said of the base alone, which the copy does not have: it holds the WAL's pages.
+    #[serde(default)]
+    pub base: Option<Integrity>,
+    /// What of the WAL was lost.
+    #[serde(default)]
+    pub lost: Option<Lost>,
     /// Where the copy is.
     #[serde(skip, default = "nowhere")]
     pub file: Fact<PathBuf>,
@@ -65,9 +73,12 @@ pub fn keep(host: &Host, processes: &[AgentProcess], notes: &mut Vec<String>, qu
     for store in find(host, processes, &Asked { file: None, quiet })? {
         let name = format!("stores/{}.db", kept.len());
         match one(&store, &holders, &name, &progress) {
-            Ok((copy, one)) => {
-                // What an audit asks of the machine besides: configurations, directories, blackboards.
-                let _ = super::audit::audit(host, &store, true);
+            Ok((copy, mut one)) => {
+                // What an audit and `db kv` ask of the machine besides: configurations, directories, blackboards.
+                let _ = rows::configured(host, &store, &Progress::hidden());
+                if let Ok((_, facts)) = super::audit::examined(host, &store, true) {
+                    (one.base, one.lost) = (facts.base, facts.lost);
+                }
                 recorder.attach(&name, copy.path());
                 copies.push(copy);
                 kept.push(one);
@@ -93,7 +104,17 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
         Ok((opened.read_as, opened.beside.clone()))
     })?;
     let holders = holders.of(real.as_os_str().as_bytes());
-    let kept = Kept { path: store.path.clone(), why: store.why.clone(), name: name.to_owned(), read_as, beside, holders, file: nowhere() };
+    let kept = Kept {
+        path: store.path.clone(),
+        why: store.why.clone(),
+        name: name.to_owned(),
+        read_as,
+        beside,
+        holders,
+        base: None,
+        lost: None,
+        file: nowhere(),
+    };
     Ok((copy, kept))
 }
 

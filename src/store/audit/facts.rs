@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::store::events::Aggregate;
 use crate::store::wal::Lost;
 
@@ -15,7 +17,7 @@ pub const LARGE: u64 = 1 << 20;
 pub const WAITING_MS: i64 = 5_000;
 
 /// What SQLite says of the pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Integrity {
     /// They fit together.
     Whole,

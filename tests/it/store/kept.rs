@@ -86,10 +86,9 @@ fn the_same_answers_from_a_snapshot_and_no_secret_in_it() {
         });
         let ((kept_says, kept_code), (mut live_says, live_code)) = (answer(&kept), answer(live));
         if arguments[0] == "audit" {
-            // The copy has no WAL: its base cannot be judged apart, and what is beside it was looked at then.
-            live_says[0]["data"].as_object_mut().unwrap().remove("base_integrity");
+            // An audit reads what has frames in its WAL from a private copy, and the snapshot was taken beside the host.
             live_says[0]["data"]["store"]["read_as"] = kept_says[0]["data"]["store"]["read_as"].clone();
-            // A directory that nobody asked about is not known to be gone.
+            assert_eq!(live_says[0]["data"]["base_integrity"], "whole");
         }
         assert_eq!(kept_code, live_code, "{arguments:?}");
         for (kept, live) in kept_says.iter().zip(&live_says) {
@@ -113,6 +112,47 @@ fn the_same_answers_from_a_snapshot_and_no_secret_in_it() {
     let altered = key(whoseenv(&["--from", snapshot, "db", "sessions", "--db", file, "--json"]));
     assert_ne!(altered.code, 0, "{}", altered.stdout);
     assert!(altered.stdout.contains("altered"), "{}", altered.stdout);
+}
+
+/// The copy in a snapshot has no WAL of its own: what was wrong with that one, and with the base without it, is kept beside it.
+#[test]
+fn what_was_wrong_beside_the_store_is_known_later() {
+    let (dir, home) = (tempfile::tempdir().unwrap(), home());
+    let data = home.path().join(".local/share/opencode");
+    std::fs::create_dir_all(&data).unwrap();
+    let path = data.join("opencode-next.db");
+    let made = dir.path().join("made.db");
+    let host = need!(Host::open(&made, "pragma journal_mode=wal; pragma wal_autocheckpoint=0"));
+    drop(filled(&made, "wal"));
+    // What a host leaves that was killed, with frames that do not check.
+    for suffix in ["", "-wal"] {
+        std::fs::copy(format!("{}{suffix}", made.display()), format!("{}{suffix}", path.display())).unwrap();
+    }
+    host.close();
+    let wal = format!("{}-wal", path.display());
+    let mut bytes = std::fs::read(&wal).unwrap();
+    let at = bytes.len() - 3 * 4120 + 100;
+    bytes[at] ^= 0xff;
+    std::fs::write(&wal, bytes).unwrap();
+    let snapshot = dir.path().join("snapshot");
+    let snapshot = snapshot.to_str().unwrap();
+    let own = std::process::id().to_string();
+    let taken = ran(whoseenv(&["snapshot", snapshot, "--with-stores", "--pid", &own]).env("HOME", home.path()));
+    assert_eq!(taken.code, 0, "{} {}", taken.stdout, taken.stderr);
+    let file = path.to_str().unwrap();
+    let live = ran(whoseenv(&["db", "audit", "--json", "--db", file]).env("HOME", home.path()));
+    let ids = |ran: &Ran| ran.json()["findings"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect::<Vec<_>>();
+    assert!(ids(&live).contains(&"store.wal_damaged".into()), "{}", live.stdout);
+    std::fs::remove_dir_all(&data).unwrap();
+    for arguments in [["audit", "--json"], ["kv", "--json"], ["events", "--json"], ["schema", "--json"]] {
+        let kept = ran(whoseenv(&["--from", snapshot, "db"]).args(arguments).args(["--db", file]).env("HOME", home.path()));
+        if arguments[0] == "audit" {
+            assert_eq!((ids(&kept), &kept.json()["data"]["base_integrity"]), (ids(&live), &live.json()["data"]["base_integrity"]));
+        }
+        if arguments[0] == "kv" {
+            assert_eq!(kept.json()["data"]["configs_unknown"], serde_json::json!([]), "{}", kept.stdout);
+        }
+    }
 }
 
 #[test]
