@@ -124,6 +124,15 @@ pub(super) fn homes(passwd: &[u8], first: u32) -> Vec<String> {
     passwd.split(|&byte| byte == b'\n').filter_map(home).collect()
 }
 
+/// The home directory of one account of a passwd file.
+pub(super) fn home(passwd: &[u8], uid: u32) -> Option<String> {
+    let home = |line: &[u8]| {
+        let text = |at: usize| std::str::from_utf8(line.split(|&byte| byte == b':').nth(at)?).ok();
+        (text(2)?.parse() == Ok(uid)).then(|| text(5).map(str::to_owned)).flatten()
+    };
+    passwd.split(|&byte| byte == b'\n').find_map(home)
+}
+
 /// The login names of this machine, by uid.
 pub(super) fn users() -> std::collections::HashMap<u32, String> {
     let Ok(users) = sysinfo::Users::new_with_refreshed_list() else { return std::collections::HashMap::new() };

@@ -4,7 +4,7 @@
 //! holds a lock (flock) on that directory as long as it lives; one that nobody holds belongs to a program that was killed.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -51,11 +51,12 @@ pub fn root() -> PathBuf {
     cache.map_or_else(|| std::env::temp_dir().join(format!("whoseenv-{uid}")), |cache| cache.join("whoseenv")).join("copies")
 }
 
-/// Removes what a killed program left.
+/// Removes what a killed program left. Costs a look at one directory, and mostly there is none.
 pub fn sweep() {
     let root = root();
     let Ok(gate) = ours(&root) else { return };
-    if rustix::fs::flock(&gate, FlockOperation::LockExclusive).is_err() {
+    // Somebody else is at it, or makes a copy.
+    if rustix::fs::flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
         return;
     }
     for entry in std::fs::read_dir(&root).into_iter().flatten().flatten() {
@@ -157,6 +158,29 @@ impl PrivateCopy {
         Err(Refusal::Moved)
     }
 
+    /// The same while a connection of ours reads it, which keeps the WAL from beginning anew: `store` is that connection's guard, for closing
+    /// any other handle of the database would drop the locks.
+    ///
+    /// # Errors
+    /// As [`PrivateCopy::with_wal`].
+    pub fn of_held(store: &File, seen: &Beside, path: &Path, progress: &Progress) -> Result<PrivateCopy, Refusal> {
+        let wal = beside::name(path, "-wal");
+        let salts = || -> Result<Option<[u8; 8]>, Refusal> { Ok(beside::wal(&wal)?.and_then(|wal| wal.salts)) };
+        for _ in 0..TRIES {
+            let (meta, before) = (store.metadata()?, salts()?);
+            let copy = PrivateCopy::of(
+                &Beside { stamp: beside::Stamp::of(&meta), ..seen.clone() },
+                beside::wal(&wal)?.map_or(0, |wal| wal.stamp.bytes),
+            )?;
+            copy_from(store, &copy.path(), progress)?;
+            copy_file(&wal, &beside::name(&copy.path(), "-wal"), progress)?;
+            if salts()? == before {
+                return Ok(copy);
+            }
+        }
+        Err(Refusal::Moved)
+    }
+
     /// A copy of a store and its hot `-journal`, good only if neither changed meanwhile.
     ///
     /// # Errors
@@ -196,12 +220,16 @@ impl PrivateCopy {
 
 /// Copies a file, by reference where the file system can.
 fn copy_file(from: &Path, to: &Path, progress: &Progress) -> Result<(), Refusal> {
-    let mut source = beside::open(from)?;
+    copy_from(&beside::open(from)?, to, progress)
+}
+
+fn copy_from(mut source: &File, to: &Path, progress: &Progress) -> Result<(), Refusal> {
     let failed = |error: std::io::Error| Refusal::Copy(error.to_string());
     let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(failed)?;
-    if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
+    if rustix::fs::ioctl_ficlone(&target, source).is_ok() {
         return Ok(());
     }
+    source.rewind()?;
     progress.doing("private copy");
     let mut piece = vec![0; 1 << 20];
     loop {

@@ -97,9 +97,16 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
     teller.events(&facts, &mut report.findings);
     teller.secrets(&facts, &mut report.findings);
     teller.plugins(&facts, &configured, &mut report.findings, &mut report.notes);
-    teller.queue(&facts, &mut report.findings);
-    teller.sessions(&facts, &report.data.store, holders.hidden, &mut report.findings);
-    teller.files(&facts, &mut report.findings);
+    teller.queue(&facts, &report.data.store, &mut report.findings);
+    teller.sessions(&facts, &report.data.store, &mut report.findings);
+    let mut unseen = Vec::new();
+    teller.files(&facts, &mut report.findings, &mut unseen);
+    if facts.kv_left_out > 0 {
+        unseen.push(format!("{} rows of plugins beyond the first {} were not judged", facts.kv_left_out, audit::PLUGINS));
+    }
+    // What could not be looked at is not well.
+    report.undetermined |= !unseen.is_empty();
+    report.notes.extend(unseen);
     if let Integrity::Unknown(reason) = &facts.whole {
         report.notes.push(format!("whether its pages fit together could not be found out: {reason}"));
         report.undetermined = true;
@@ -120,9 +127,10 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
         // What lay beside it was looked at when it was copied.
         return Ok((Facts { base: kept.base.clone(), lost: kept.lost.clone(), ..facts? }, opened.read_as));
     }
-    let mut last = Refusal::Moved;
-    for _ in 0..open::AGAIN {
-        let (opened, facts) = match Opened::open_apart(&path, progress).and_then(examine) {
+    let (mut last, mut long) = (Refusal::Moved, false);
+    for _ in 0..=open::AGAIN {
+        let opened = if long { Opened::open_long(&path, progress) } else { Opened::open_apart(&path, progress) };
+        let (opened, facts) = match opened.and_then(examine) {
             Ok(done) => done,
             Err(error @ Refusal::Moved) => {
                 last = error;
@@ -130,7 +138,12 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
             }
             Err(error) => return Err(error),
         };
+        let cut = |facts: &Result<Facts, Refusal>| match facts {
+            Ok(facts) => matches!(facts.whole, Integrity::Unknown(_)),
+            Err(refusal) => *refusal == Refusal::Endless,
+        };
         match opened.still() {
+            Ok(()) if opened.is_hurried() && cut(&facts) => long = true,
             Ok(()) => return Ok((facts?, opened.read_as)),
             Err(error) => last = error,
         }

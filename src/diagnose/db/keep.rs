@@ -31,6 +31,9 @@ pub struct Kept {
     pub beside: Beside,
     /// Who had it open.
     pub holders: Vec<Holder>,
+    /// Others may have had it open too.
+    #[serde(default)]
+    pub holders_unseen: bool,
     /// What was said of the base alone, which the copy does not have: it holds the WAL's pages.
     #[serde(default)]
     pub base: Option<Integrity>,
@@ -103,6 +106,7 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
         copied(opened, &copy)?;
         Ok((opened.read_as, opened.beside.clone()))
     })?;
+    let holders_unseen = holders.hidden > 0;
     let holders = holders.of(real.as_os_str().as_bytes());
     let kept = Kept {
         path: store.path.clone(),
@@ -111,6 +115,7 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
         read_as,
         beside,
         holders,
+        holders_unseen,
         base: None,
         lost: None,
         file: nowhere(),

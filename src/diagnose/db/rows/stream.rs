@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, Write};
 
 use crate::report::{Problem, Progress};
-use crate::store::ReadAs;
+use crate::store::{ReadAs, Refusal};
 
 use super::{End, Question, Store, Telling, each};
 
@@ -20,13 +20,22 @@ pub fn stream(
     tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<Result<(), Problem>> {
     let mut streamed = || -> Result<(), End> {
-        let (mut opened, tables) = store.open(progress)?;
-        if opened.read_as == ReadAs::Shared {
+        let mut long = false;
+        let (mut opened, tables) = loop {
+            let (mut opened, tables) = store.open(progress, long)?;
+            if opened.read_as != ReadAs::Shared {
+                break (opened, tables);
+            }
             let mut spool = Spool::default();
-            each(&mut opened, &tables, question, telling, progress, &mut |lines| spool.write(lines))?;
+            let read = each(&mut opened, &tables, question, telling, progress, &mut |lines| spool.write(lines));
+            let hurried = opened.is_hurried();
             drop(opened);
-            return spool.read(tell).map_err(End::Output);
-        }
+            match read {
+                Ok(()) => return spool.read(tell).map_err(End::Output),
+                Err(End::Store(Refusal::Endless)) if hurried => long = true,
+                Err(end) => return Err(end),
+            }
+        };
         let told = each(&mut opened, &tables, question, telling, progress, tell);
         match told {
             Err(End::Output(error)) => Err(End::Output(error)),
