@@ -99,7 +99,7 @@ fn claims(roff: &mut Roff, claims: &[&Claim]) {
 const WAYS: [(&str, &str); 7] = [
     (
         "shared (-wal and -shm are there)",
-        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read to the end before they are printed, so that a slow reader of our output keeps no checkpoint of the host's waiting: what is over 16 MiB of them waits in a file without a name below $TMPDIR.",
+        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read as fast as SQLite gives them, and the store is let go, so that a slow reader of our output keeps no checkpoint of the host's waiting: what is over 8 MiB of them waits in a file without a name below $TMPDIR.",
     ),
     (
         "private_copy (-wal holds frames, and there is no -shm)",

@@ -17,7 +17,7 @@ use crate::host::interrupt;
 use super::Refusal;
 
 /// Time for what no row has to wait longer for: the schema, the next row.
-const PATIENCE: Duration = Duration::from_millis(1000);
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What SQLite may take for itself, in bytes: its cache, its schema, the value at hand.
 const MEMORY: u64 = 96 << 20;

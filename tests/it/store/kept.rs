@@ -122,7 +122,7 @@ fn what_was_wrong_beside_the_store_is_known_later() {
     std::fs::create_dir_all(&data).unwrap();
     let path = data.join("opencode-next.db");
     let made = dir.path().join("made.db");
-    let host = need!(Host::open(&made, "pragma journal_mode=wal; pragma wal_autocheckpoint=0"));
+    let host = need!(Host::open(&made, "pragma journal_mode=wal; create table held (a)"));
     drop(filled(&made, "wal"));
     // What a host leaves that was killed, with frames that do not check.
     for suffix in ["", "-wal"] {
