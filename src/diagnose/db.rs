@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod blackboard;
+pub mod configs;
 pub mod holders;
 pub mod info;
 pub mod keep;

@@ -13,7 +13,7 @@ use crate::verdict::registry;
 
 use super::holders::Holders;
 use super::info::{self, Info};
-use super::{Store, rows};
+use super::{Store, configs};
 use teller::Teller;
 
 mod content;
@@ -89,7 +89,7 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
         Err(refusal @ (Refusal::Damaged(_) | Refusal::NotADatabase)) => return Ok((damaged(host, info, &refusal), Facts::nothing())),
         Err(refusal) => return Err(problem(refusal)),
     };
-    let configured = if facts.kv.is_empty() { Configured::default() } else { rows::configured(host, store, &progress) };
+    let configured = if facts.kv.is_empty() { Configured::default() } else { configs::of(host, store, &progress) };
     let mut report = Report::new("db-audit", data(Info { read_as: Some(store.read_as(read_as)), ..info }, &facts));
     let teller = Teller { host, path: store.shown() };
     report.findings = info::findings(host, &report.data.store);

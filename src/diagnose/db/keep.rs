@@ -14,7 +14,7 @@ use crate::store::wal::Lost;
 use crate::store::{Beside, Opened, ReadAs, Refusal};
 
 use super::holders::{Holder, Holders};
-use super::{Asked, Store, find, rows};
+use super::{Asked, Store, configs, find};
 
 /// What a snapshot holds of a store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub fn keep(host: &Host, processes: &[AgentProcess], notes: &mut Vec<String>, qu
         match one(&store, &holders, &name, &progress) {
             Ok((copy, mut one)) => {
                 // What an audit and `db kv` ask of the machine besides: configurations, directories, blackboards.
-                let _ = rows::configured(host, &store, &Progress::hidden());
+                let _ = configs::of(host, &store, &Progress::hidden());
                 if let Ok((_, facts)) = super::audit::examined(host, &store, true) {
                     (one.base, one.lost) = (facts.base, facts.lost);
                 }
