@@ -29,3 +29,4 @@ mod reports;
 mod state;
 mod told;
 mod traceless;
+mod unseen;
