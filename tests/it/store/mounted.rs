@@ -1,5 +1,6 @@
 //! A store on a file system where WAL does not hold: a real one in user space, and the kinds that this machine cannot mount.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,7 +27,7 @@ fn finding(home: &Path, file: &Path, command: &str) -> Option<String> {
 fn a_store_in_wal_mode_on_fuse() {
     // No package brings what the kernel does not have.
     if !Path::new("/dev/fuse").exists() {
-        eprintln!("this kernel has no FUSE: the kinds of file systems alone are compared");
+        let _ = writeln!(std::io::stderr(), "this kernel has no FUSE: the kinds of file systems alone are compared");
         return;
     }
     let bindfs = need!(need::tool("bindfs", "bindfs"));
