@@ -477,15 +477,6 @@ impl Host {
         self.fact("users.json", "homes", read).unwrap_or_default()
     }
 
-    /// The home directory of a uid, as far as the machine's own list of accounts has it.
-    pub fn home_of(&self, uid: u32) -> Option<String> {
-        let read = || {
-            let root = self.live_root().ok_or(Unknown::NotCaptured)?;
-            machine::home(&files::read_small(&root.join("etc/passwd"), 16 << 20)?, uid).ok_or(Unknown::Absent)
-        };
-        self.fact("users.json", &format!("home of {uid}"), read).ok()
-    }
-
     /// The terminal that the tool was started from.
     pub fn terminal(&self) -> Fact<&Terminal> {
         let find = || self.masked_fact("terminal.json", "terminal", || Terminal::find(self), |mask, terminal| terminal.masked(mask));
