@@ -4,7 +4,7 @@
 //! holds a lock (flock) on that directory as long as it lives; one that nobody holds belongs to a program that was killed.
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -158,24 +158,33 @@ impl PrivateCopy {
         Err(Refusal::Moved)
     }
 
-    /// The same while a connection of ours reads it, which keeps the WAL from beginning anew: `store` is that connection's guard, for closing
-    /// any other handle of the database would drop the locks.
+    /// A first copy of the database alone, with nobody's writing held up: torn, to be made good by [`PrivateCopy::of_held`].
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn draft(path: &Path, progress: &Progress) -> Result<PrivateCopy, Refusal> {
+        let seen = Beside::look(path)?;
+        let copy = PrivateCopy::of(&seen, seen.wal.map_or(0, |wal| wal.stamp.bytes))?;
+        copy_file(path, &copy.path(), progress)?;
+        Ok(copy)
+    }
+
+    /// Makes a draft good, and copies the WAL, while a connection of ours reads the store and keeps the WAL from beginning anew: only what
+    /// changed since is written, so that this takes as long as reading both. `store` is that connection's guard, for closing any other
+    /// handle of the database would drop the locks.
     ///
     /// # Errors
     /// As [`PrivateCopy::with_wal`].
-    pub fn of_held(store: &File, seen: &Beside, path: &Path, progress: &Progress) -> Result<PrivateCopy, Refusal> {
-        let wal = beside::name(path, "-wal");
+    pub fn of_held(self, store: &File, path: &Path) -> Result<PrivateCopy, Refusal> {
+        let (wal, copied) = (beside::name(path, "-wal"), beside::name(&self.path(), "-wal"));
         let salts = || -> Result<Option<[u8; 8]>, Refusal> { Ok(beside::wal(&wal)?.and_then(|wal| wal.salts)) };
         for _ in 0..TRIES {
-            let (meta, before) = (store.metadata()?, salts()?);
-            let copy = PrivateCopy::of(
-                &Beside { stamp: beside::Stamp::of(&meta), ..seen.clone() },
-                beside::wal(&wal)?.map_or(0, |wal| wal.stamp.bytes),
-            )?;
-            copy_from(store, &copy.path(), progress)?;
-            copy_file(&wal, &beside::name(&copy.path(), "-wal"), progress)?;
+            let before = salts()?;
+            make_good(store, &self.path())?;
+            let _ = std::fs::remove_file(&copied);
+            copy_file(&wal, &copied, &Progress::hidden())?;
             if salts()? == before {
-                return Ok(copy);
+                return Ok(self);
             }
         }
         Err(Refusal::Moved)
@@ -220,16 +229,12 @@ impl PrivateCopy {
 
 /// Copies a file, by reference where the file system can.
 fn copy_file(from: &Path, to: &Path, progress: &Progress) -> Result<(), Refusal> {
-    copy_from(&beside::open(from)?, to, progress)
-}
-
-fn copy_from(mut source: &File, to: &Path, progress: &Progress) -> Result<(), Refusal> {
+    let mut source = beside::open(from)?;
     let failed = |error: std::io::Error| Refusal::Copy(error.to_string());
     let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(failed)?;
-    if rustix::fs::ioctl_ficlone(&target, source).is_ok() {
+    if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
         return Ok(());
     }
-    source.rewind()?;
     progress.doing("private copy");
     let mut piece = vec![0; 1 << 20];
     loop {
@@ -239,6 +244,38 @@ fn copy_from(mut source: &File, to: &Path, progress: &Progress) -> Result<(), Re
         match source.read(&mut piece)? {
             0 => return Ok(()),
             read => target.write_all(&piece[..read]).map_err(failed)?,
+        }
+    }
+}
+
+/// Writes into a copy whatever of it differs from its source.
+fn make_good(source: &File, to: &Path) -> Result<(), Refusal> {
+    use std::os::unix::fs::FileExt;
+    let failed = |error: std::io::Error| Refusal::Copy(error.to_string());
+    let target = std::fs::OpenOptions::new().read(true).write(true).open(to).map_err(failed)?;
+    let (mut ours, mut theirs, mut at) = (vec![0; 1 << 20], vec![0; 1 << 20], 0);
+    let read = |file: &File, piece: &mut [u8], at: u64| -> std::io::Result<usize> {
+        let mut filled = 0;
+        while filled < piece.len() {
+            match file.read_at(&mut piece[filled..], at + filled as u64)? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        Ok(filled)
+    };
+    loop {
+        if interrupt::came().is_some() {
+            return Err(Refusal::Interrupted);
+        }
+        let there = read(source, &mut theirs, at)?;
+        let here = read(&target, &mut ours, at).map_err(failed)?;
+        if ours[..here] != theirs[..there] {
+            target.write_all_at(&theirs[..there], at).map_err(failed)?;
+        }
+        at += there as u64;
+        if there < theirs.len() {
+            return target.set_len(at).map_err(failed);
         }
     }
 }

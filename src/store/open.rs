@@ -151,16 +151,17 @@ impl Opened {
         Opened::start(conn, ReadAs::PrivateCopy, path, seen, None, Some(copy))
     }
 
-    /// Opens it for a question that took longer than a [`MOMENT`]: from a private copy, made while a transaction of ours keeps the WAL from
-    /// beginning anew. Where there is no room for one, together with its host after all: an answer is worth more than the size of a WAL.
+    /// Opens it for a question that took longer than a [`MOMENT`]: from a private copy. That is made while nobody is held up, and made good while
+    /// a transaction of ours keeps the WAL from beginning anew. Where there is no room for one, together with its host after all: an answer is worth more than the size of a WAL.
     ///
     /// # Errors
     /// As [`Opened::open`].
     pub fn open_long(path: &Path, progress: &Progress) -> Result<Opened, Refusal> {
+        let draft = PrivateCopy::draft(path, progress);
         let mut opened = Opened::open(path, progress)?;
         opened.hurry = false;
         let Some(guard) = opened._guard.as_ref().filter(|_| opened.read_as == ReadAs::Shared) else { return Ok(opened) };
-        match PrivateCopy::of_held(guard, &opened.beside, path, progress) {
+        match draft.and_then(|draft| draft.of_held(guard, path)) {
             Ok(copy) => {
                 let seen = opened.beside.clone();
                 drop(opened);
