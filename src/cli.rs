@@ -28,6 +28,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::host::{child, interrupt};
 use crate::report::printer::{Colour, complain};
 use crate::report::{Exit, Format, Problem};
+use crate::store::copy;
 use crate::verdict::{Severity, registry};
 
 pub use start::Start;
@@ -211,6 +212,8 @@ fn dispatch() -> Exit {
         Ok(cli) => cli,
         Err(error) => return help::unparsed(&error),
     };
+    // What a killed program of ours left goes first, whatever is asked.
+    copy::sweep();
     let command = cli.command.unwrap_or_else(|| Command::Doctor(doctor::Args::default()));
     let global = cli.global;
     match command {

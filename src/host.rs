@@ -21,6 +21,7 @@ pub mod http;
 pub mod interrupt;
 pub mod lines;
 pub mod listen;
+pub mod locks;
 pub mod machine;
 pub mod process;
 pub mod programs;

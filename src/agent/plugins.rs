@@ -5,6 +5,7 @@
 //! npm exports is not known from its name alone.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,15 +47,28 @@ impl Configured {
         }
     }
 
-    /// Reads the configurations in these directories: config directories, and `.opencode` of projects beside the projects themselves.
-    pub fn read(host: &Host, view: View, config_dirs: &[Raw], projects: &[Raw]) -> Configured {
+    /// Reads the configurations in these directories and files; for projects in the directory itself, in its `.opencode`, and in every directory
+    /// above, as the host does (next-16350: from a session's directory up to `/`).
+    pub fn read(host: &Host, view: View, config_dirs: &[Raw], config_files: &[Raw], projects: &[Raw]) -> Configured {
         let mut configured = Configured::default();
         for dir in config_dirs {
             configured.dir(host, view, dir);
         }
+        for file in config_files {
+            let dir = file.as_path().parent().map_or_else(|| Raw::from("/"), |dir| Raw::from(dir.as_os_str().as_bytes()));
+            configured.file(host, view, file, &dir);
+        }
+        let mut looked = BTreeSet::new();
         for project in projects {
-            configured.files(host, view, project);
-            configured.dir(host, view, &join(project, ".opencode"));
+            for dir in project.as_path().ancestors() {
+                // Those above it were looked at with it.
+                if !looked.insert(dir) {
+                    break;
+                }
+                let dir = Raw::from(dir.as_os_str().as_bytes().strip_suffix(b"/").unwrap_or(dir.as_os_str().as_bytes()));
+                configured.files(host, view, &dir);
+                configured.dir(host, view, &join(&dir, ".opencode"));
+            }
         }
         configured
     }
@@ -74,23 +88,26 @@ impl Configured {
     fn files(&mut self, host: &Host, view: View, dir: &Raw) {
         let before = self.read.len() + self.unknown.len();
         for name in ["opencode.json", "opencode.jsonc", "config.json"] {
-            let path = join(dir, name);
-            let document = match host.document(view, path.as_bytes(), parse) {
-                Ok(document) => document,
-                Err(reason) if reason.is_absence() => continue,
-                Err(reason) => {
-                    self.unknown.push(format!("{}: {reason}", path.lossy()));
-                    continue;
-                }
-            };
-            self.read.push(path.lossy().into_owned());
-            match document.content {
-                Ok(named) => named.entries.iter().for_each(|entry| self.entry(host, view, dir, entry)),
-                Err(reason) => self.unknown.push(format!("{}: {reason}", path.lossy())),
-            }
+            self.file(host, view, &join(dir, name), dir);
         }
         if self.read.len() + self.unknown.len() == before {
             self.without.push(dir.lossy().into_owned());
+        }
+    }
+
+    fn file(&mut self, host: &Host, view: View, path: &Raw, dir: &Raw) {
+        let document = match host.document(view, path.as_bytes(), parse) {
+            Ok(document) => document,
+            Err(reason) if reason.is_absence() => return,
+            Err(reason) => {
+                self.unknown.push(format!("{}: {reason}", path.lossy()));
+                return;
+            }
+        };
+        self.read.push(path.lossy().into_owned());
+        match document.content {
+            Ok(named) => named.entries.iter().for_each(|entry| self.entry(host, view, dir, entry)),
+            Err(reason) => self.unknown.push(format!("{}: {reason}", path.lossy())),
         }
     }
 

@@ -22,8 +22,16 @@ pub struct Place {
 }
 
 /// Variables that decide where a host keeps its store.
-const VARIABLES: [&str; 7] =
-    ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "OPENCODE_DB", "OPENCODE_CONFIG_DIR", "ZEROCLAW_CONFIG_DIR", "ZEROCLAW_DATA_DIR"];
+const VARIABLES: [&str; 8] = [
+    "OPENCODE_CONFIG",
+    "HOME",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "OPENCODE_DB",
+    "OPENCODE_CONFIG_DIR",
+    "ZEROCLAW_CONFIG_DIR",
+    "ZEROCLAW_DATA_DIR",
+];
 
 /// This program's own values of them: whoever asks means the stores that a host started here would use.
 pub fn own_environ(host: &Host) -> Environ {

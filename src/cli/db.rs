@@ -15,7 +15,7 @@ use clap::Subcommand;
 use super::{Global, Start};
 use crate::agent::plugins::Configured;
 use crate::diagnose::db::rows::{Question, Telling, stream};
-use crate::diagnose::db::{Asked, Store, find_one, rows};
+use crate::diagnose::db::{Asked, Store, configs, find_one};
 use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 
 /// Read the hosts' databases without a trace: sessions, queued work, plugin storage, and what is wrong with them
@@ -155,5 +155,5 @@ fn whole(directory: &str) -> String {
 
 /// The plugins' configurations, or none where nobody asks.
 fn configured(start: &Start, store: &Store) -> Configured {
-    rows::configured(&start.host, store, &Progress::hidden())
+    configs::of(&start.host, store, &Progress::hidden())
 }

@@ -96,14 +96,14 @@ fn claims(roff: &mut Roff, claims: &[&Claim]) {
 }
 
 /// How a store is read, by what lies beside it; for each way, which bytes it may touch and why.
-const WAYS: [(&str, &str); 7] = [
+const WAYS: [(&str, &str); 8] = [
     (
         "shared (-wal and -shm are there)",
-        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read as fast as SQLite gives them, and the store is let go, so that a slow reader of our output keeps no checkpoint of the host's waiting: what is over 8 MiB of them waits in a file without a name below $TMPDIR.",
+        "SQLite with mode=ro&readonly_shm=1. It touches no byte: the database and -wal are opened for reading, -shm is mapped for reading, where mode=ro alone would write its read marks into it. Kernel locks are taken, which leave nothing: one on the database, so that no host can be the last to close it and take -wal away while we read, after which SQLite would make a new one. Rows are read as fast as SQLite gives them, and the store is let go, so that a slow reader of our output keeps no checkpoint of the host's waiting: what is over 8 MiB of them waits in a file without a name below $TMPDIR. As long as a transaction of ours lasts, the host's WAL cannot begin anew, and grows with what it commits; so a question that takes longer than half a second is put again to a private copy, which is made while nobody is held up, and then made good, in as long as comparing both takes, while such a transaction holds the WAL where it is. Answers are of one moment either way. Where there is no room for a copy, none is made.",
     ),
     (
         "private_copy (-wal holds frames, and there is no -shm)",
-        "A host was killed, or holds the store exclusively. Any connection would have to make a -shm, and a writable one would move the WAL into the database and remove it. So the database and then -wal are copied into a private directory, and the copy is read. The copy counts only if the WAL's salts are the same before and after, for then every page that a checkpoint wrote meanwhile is in the copied WAL too. It touches bytes below $XDG_CACHE_HOME/whoseenv/copies alone, which are gone when the command ends, or at the next start after a kill.",
+        "A host was killed, or holds the store exclusively. Any connection would have to make a -shm, and a writable one would move the WAL into the database and remove it. So the database and then -wal are copied into a private directory, and the copy is read. The copy counts only if the WAL's salts are the same before and after, for then every page that a checkpoint wrote meanwhile is in the copied WAL too. It touches bytes below $XDG_CACHE_HOME/whoseenv/copies alone, which are gone when the command ends, or at the next start of any command after a kill.",
     ),
     (
         "private_copy (a -journal holds an unfinished transaction)",
@@ -112,6 +112,10 @@ const WAYS: [(&str, &str); 7] = [
     (
         "immutable (nothing is beside it, or nothing that counts)",
         "SQLite with mode=ro&immutable=1: no lock, no -wal, no -shm. mode=ro alone would make both files and leave them behind. It touches no byte. Since SQLite then believes that nothing changes, the files are looked at again afterwards: if they changed, the question is put again, and after some times the answer is undetermined (5). A host that keeps its journal in memory leaves no sign beside the store while it writes, so the kernel is asked before and after, without a lock of our own, whether somebody holds the locks of a writer (F_GETLK): then the answer waits for half a second, and is undetermined, with the pid.",
+    ),
+    (
+        "Memory, time and temporary files",
+        "What SQLite may take follows from the size of the file: steps of its machine and time in proportion to it, 96 MiB at most. Pages that stand in for one another, which make a small file endless, end in: not read to its end (5). What SQLite sorts and has no room for lies in a file without a name in SQLITE_TMPDIR, TMPDIR, /var/tmp or /tmp, the first that there is; it is gone with the command, however that ends.",
     ),
     (
         "db audit",

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod blackboard;
+pub mod configs;
 pub mod holders;
 pub mod info;
 pub mod keep;
@@ -15,7 +16,7 @@ use crate::agent::stores::{self, Place};
 use crate::agent::{self, AgentProcess};
 use crate::host::{Host, Raw, View};
 use crate::report::{Exit, Problem, Progress};
-use crate::store::{Opened, Refusal, Tables, beside, copy, open};
+use crate::store::{Opened, Refusal, Tables, beside, open};
 
 use keep::Kept;
 
@@ -58,8 +59,6 @@ pub fn processes(host: &Host) -> Vec<AgentProcess> {
 /// # Errors
 /// When a snapshot holds none.
 pub fn find(host: &Host, processes: &[AgentProcess], asked: &Asked) -> Result<Vec<Store>, Problem> {
-    // What a killed program of ours left goes first.
-    copy::sweep();
     if host.is_captured() {
         let kept = keep::list(host)?;
         let named = |kept: &Kept| asked.file.as_ref().is_none_or(|file| kept.path.as_path() == file);
@@ -144,7 +143,7 @@ impl Store {
         let path = self.real()?;
         let mut asking = |opened: &mut Opened| {
             let tables = Tables::read(&opened.conn)?;
-            opened.clock.unbounded();
+            opened.whole();
             question(opened, &tables)
         };
         match &self.kept {
@@ -153,15 +152,19 @@ impl Store {
         }
     }
 
-    /// Opens it, for an answer that is told while it is read.
+    /// Opens it, for an answer that is told while it is read; `long`: one that did not come in time ([`Opened::is_hurried`]).
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub fn open(&self, progress: &Progress) -> Result<(Opened, Tables), Refusal> {
+    pub fn open(&self, progress: &Progress, long: bool) -> Result<(Opened, Tables), Refusal> {
         let path = self.real()?;
-        let opened = if self.kept.is_some() { Opened::kept(&path)? } else { Opened::open(&path, progress)? };
+        let opened = match (&self.kept, long) {
+            (Some(_), _) => Opened::kept(&path)?,
+            (None, false) => Opened::open(&path, progress)?,
+            (None, true) => Opened::open_long(&path, progress)?,
+        };
         let tables = Tables::read(&opened.conn)?;
-        opened.clock.unbounded();
+        opened.whole();
         Ok((opened, tables))
     }
 

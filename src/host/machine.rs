@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::files;
+use super::{Host, Unknown, files};
 
 /// What kind of machine it is, and when and with which privilege it was looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +122,26 @@ pub(super) fn homes(passwd: &[u8], first: u32) -> Vec<String> {
         (text(2)?.parse::<u32>().ok()? >= first).then(|| text(5).map(str::to_owned)).flatten()
     };
     passwd.split(|&byte| byte == b'\n').filter_map(home).collect()
+}
+
+impl Host {
+    /// The home directory of a uid, as far as the machine's own list of accounts has it.
+    pub fn home_of(&self, uid: u32) -> Option<String> {
+        let read = || {
+            let root = self.live_root().ok_or(Unknown::NotCaptured)?;
+            home(&files::read_small(&root.join("etc/passwd"), 16 << 20)?, uid).ok_or(Unknown::Absent)
+        };
+        self.fact("users.json", &format!("home of {uid}"), read).ok()
+    }
+}
+
+/// The home directory of one account of a passwd file.
+fn home(passwd: &[u8], uid: u32) -> Option<String> {
+    let home = |line: &[u8]| {
+        let text = |at: usize| std::str::from_utf8(line.split(|&byte| byte == b':').nth(at)?).ok();
+        (text(2)?.parse() == Ok(uid)).then(|| text(5).map(str::to_owned)).flatten()
+    };
+    passwd.split(|&byte| byte == b'\n').find_map(home)
 }
 
 /// The login names of this machine, by uid.

@@ -71,16 +71,34 @@ const PRAGMAS: &[&str] = &[
     "index_info",
 ];
 
-/// When the connection has to have an answer.
+/// What a connection may spend before it has an answer: time, and steps of SQLite's machine.
+///
+/// Pages that stand in for one another make an endless table of a small file. A row of a sound one stands in it once, so that what may
+/// be spent follows from the file's size.
 #[derive(Clone, Debug)]
 pub struct Clock {
     since: Instant,
     until_ms: Arc<AtomicU64>,
+    /// Thousands of steps.
+    steps: Arc<AtomicU64>,
 }
+
+/// Steps between two looks at the clock.
+const STEPS: u64 = 1000;
+
+/// Steps that any store may take, in thousands: as many as take a fraction of a second.
+const STEPS_ANYWAY: u64 = 8_000;
+
+/// Steps for each byte of a store. The smallest cell that is possible has 6 bytes and a host's rows have 60 or more; the longest of our
+/// questions, all parts of it together, takes some hundred steps a row.
+const STEPS_A_BYTE: u64 = 5;
+
+/// Bytes that the slowest disk brings in a millisecond, a page here and a page there.
+const BYTES_A_MS: u64 = 512;
 
 impl Clock {
     fn new() -> Clock {
-        let clock = Clock { since: Instant::now(), until_ms: Arc::default() };
+        let clock = Clock { since: Instant::now(), until_ms: Arc::default(), steps: Arc::new(AtomicU64::new(STEPS_ANYWAY)) };
         clock.extend(PATIENCE);
         clock
     }
@@ -94,14 +112,29 @@ impl Clock {
         self.until_ms.store(self.now_ms().saturating_add(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)), Ordering::Relaxed);
     }
 
-    /// As much time as it takes: for what is bounded by the size of the file.
-    pub fn unbounded(&self) {
-        self.until_ms.store(u64::MAX, Ordering::Relaxed);
+    /// As much as reading a store of so many bytes takes, from now on.
+    pub fn allow(&self, bytes: u64) {
+        self.steps.store(STEPS_ANYWAY.saturating_add(bytes.saturating_mul(STEPS_A_BYTE) / STEPS), Ordering::Relaxed);
+        self.extend(PATIENCE.saturating_add(Duration::from_millis(bytes / BYTES_A_MS)));
     }
 
+    /// Counts another thousand steps, and tells whether that was one too many.
     fn is_over(&self) -> bool {
-        self.now_ms() > self.until_ms.load(Ordering::Relaxed)
+        let spent = |left: u64| left.checked_sub(1);
+        self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).is_err()
+            || self.now_ms() > self.until_ms.load(Ordering::Relaxed)
     }
+}
+
+/// Has a connection asked again and again whether it may go on.
+///
+/// # Errors
+/// What SQLite says.
+pub fn watch(conn: &mut Connection) -> Result<Clock, Refusal> {
+    let clock = Clock::new();
+    let asked = clock.clone();
+    conn.progress_handler(STEPS as i32, Some(move || interrupt::came().is_some() || asked.is_over()))?;
+    Ok(clock)
 }
 
 /// Puts the limits on a connection that has read nothing yet.
@@ -131,9 +164,7 @@ pub fn put_on(conn: &mut Connection) -> Result<Clock, Refusal> {
     }
     conn.busy_timeout(Duration::from_millis(250))?;
     // First of all: already the next pragma reads the schema, and that may be without end.
-    let clock = Clock::new();
-    let asked = clock.clone();
-    conn.progress_handler(1000, Some(move || interrupt::came().is_some() || asked.is_over()))?;
+    let clock = watch(conn)?;
     conn.execute_batch(&format!(
         "pragma hard_heap_limit={MEMORY}; pragma query_only=on; pragma ignore_check_constraints=on; pragma cache_size=-24000;"
     ))?;

@@ -15,8 +15,12 @@ use super::{Generation, Opened, Refusal, Tables, wal};
 use crate::report::Progress;
 
 mod facts;
+mod turns;
 
-pub use facts::{Events, Facts, Integrity, LARGE, NAMED, Orphan, Plugin, Some10, Suspended, WAITING_MS, Waiting};
+pub use facts::{
+    DIRECTORIES, Events, Facts, Integrity, LARGE, NAMED, Orphan, PLUGINS, Plugin, Some10, Suspended, WAITING_MS, Waiting, Waits,
+};
+use turns::{Turn, Turns};
 
 /// Examines an opened store; two connections, two threads.
 ///
@@ -24,7 +28,7 @@ pub use facts::{Events, Facts, Integrity, LARGE, NAMED, Orphan, Plugin, Some10, 
 /// When it cannot be read at all. What is damaged is no error.
 pub fn examine(opened: &mut Opened, tables: &Tables, now_ms: i64, progress: &Progress) -> Result<Facts, Refusal> {
     tables.compute_nothing()?;
-    opened.clock.unbounded();
+    opened.whole();
     let lost = wal::lost(opened.path())?;
     let checker = opened.second();
     let base = opened.base();
@@ -53,7 +57,7 @@ pub fn examine(opened: &mut Opened, tables: &Tables, now_ms: i64, progress: &Pro
 fn check(opened: Result<Opened, Refusal>) -> Integrity {
     let mut complaints = Vec::new();
     let checked = opened.and_then(|opened| {
-        opened.clock.unbounded();
+        opened.whole();
         let mut statement = opened.conn.prepare("pragma quick_check(10)")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -110,8 +114,7 @@ fn read(conn: &Connection, tables: &Tables, now_ms: i64, progress: &Progress) ->
     for &(table, column) in SECRETS {
         if tables.column(table, column) {
             // Counted, never read: no column is named but the key of the row.
-            let rows = conn.query_row(&format!("select count(*) from {table}"), [], |row| row.get::<_, i64>(0))?;
-            facts.secrets.push((table, column, rows.unsigned_abs()));
+            facts.secrets.push((table, column, super::schema::count(conn, table)?));
         }
     }
     Ok(facts)
@@ -131,7 +134,8 @@ fn kv(conn: &Connection, facts: &mut Facts) -> Result<(), Refusal> {
         let Some(name) = &last.1 else { continue };
         let key = Key { scope: super::kv::Scope::Plugin, plugin: None, key: &raw[colon + 1..] };
         let size = int(row, 1).unwrap_or(0).unsigned_abs();
-        if !facts.kv.contains_key(name) && facts.kv.len() >= 1000 {
+        if !facts.kv.contains_key(name) && facts.kv.len() >= PLUGINS {
+            facts.kv_left_out += 1;
             continue;
         }
         let plugin = match facts.kv.get_mut(name) {
@@ -192,8 +196,10 @@ fn sessions_of(conn: &Connection, tables: &Tables, table: &'static str, family: 
         {
             if let Some(count) = facts.directories.get_mut(directory) {
                 *count += 1;
-            } else if facts.directories.len() < 1000 {
+            } else if facts.directories.len() < DIRECTORIES {
                 facts.directories.insert(directory.to_owned(), 1);
+            } else {
+                facts.directories_left_out += 1;
             }
         }
     }
@@ -230,17 +236,25 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
          from {table} where {pending} order by session_id, delivery desc, {seq}"
     ))?;
     let mut rows = statement.query([])?;
+    let mut of_session = Vec::new();
     let hasher = RandomState::new();
     let mut seen: HashMap<u64, u64> = HashMap::new();
-    let mut current: Option<Waiting> = None;
-    let finish = |facts: &mut Facts, waiting: Option<Waiting>, seen: &mut HashMap<u64, u64>| {
-        if let Some(waiting) = waiting {
+    let mut turns = Turns::of(conn, tables)?;
+    let mut current: Option<(Waiting, Turn)> = None;
+    let finish = |facts: &mut Facts, waiting: Option<(Waiting, Turn)>, seen: &mut HashMap<u64, u64>| {
+        if let Some((waiting, turn)) = waiting {
             let twice: u64 = seen.values().filter(|count| **count > 1).sum();
             if twice > 0 {
                 facts.twice.push(|| (waiting.session.clone(), twice));
             }
             if waiting.rows > 0 {
-                facts.waiting.push(|| waiting);
+                let waits = match turn {
+                    Turn::None => &mut facts.waiting,
+                    Turn::Began => &mut facts.waiting_in_turn,
+                    Turn::Untold => &mut facts.waiting_untold,
+                };
+                waits.rows += waiting.rows;
+                waits.sessions.push(|| waiting);
             }
         }
         seen.clear();
@@ -248,13 +262,14 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
     while let Some(row) = rows.next()? {
         facts.pending += 1;
         let session = bytes(row, 0);
-        if current.as_ref().is_none_or(|waiting| waiting.session.as_bytes() != session) {
+        if current.is_none() || of_session != session {
+            of_session = session.to_vec();
             finish(facts, current.take(), &mut seen);
             let delivery = if bytes(row, 2).is_empty() { "no delivery".to_owned() } else { lossy(row, 2) };
             let first = format!("{}, {delivery}", lossy(row, 1));
-            current = Some(Waiting { session: lossy(row, 0), rows: 0, oldest_ms: i64::MAX, first });
+            current = Some((Waiting { session: lossy(row, 0), rows: 0, oldest_ms: i64::MAX, first }, turns.of_session(session)?));
         }
-        let Some(waiting) = current.as_mut() else { continue };
+        let Some((waiting, _)) = current.as_mut() else { continue };
         let created = int(row, 3).unwrap_or(now_ms);
         // A turn in flight will take it.
         if int(row, 5) != Some(1) && now_ms.saturating_sub(created) >= WAITING_MS {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::{Unknown, deadline};
 
-use super::Refusal;
+use super::{Refusal, lock};
 
 /// Tells one state of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,9 @@ pub struct Journal {
     pub hot: bool,
     /// … and it spans several databases.
     pub many: bool,
+    /// … and whoever makes it is alive and holds the lock of a writer; absent where that cannot be asked.
+    #[serde(default)]
+    pub under_way: Option<bool>,
 }
 
 /// What lies at the path of a store and beside it.
@@ -198,7 +201,8 @@ impl Beside {
                 header: header(&first(&file, 100)?),
                 wal: wal(&name(&path, "-wal"))?,
                 shm: regular(&name(&path, "-shm"))?.is_some(),
-                journal: journal(&name(&path, "-journal"))?,
+                journal: journal(&name(&path, "-journal"))?
+                    .map(|journal| Journal { under_way: if journal.hot { lock::under_way(&file) } else { None }, ..journal }),
                 file_system,
             })
         })?)
@@ -255,7 +259,7 @@ fn journal(path: &Path) -> std::io::Result<Option<Journal>> {
     let hot = hot(&first(&file, 28)?);
     let mut end = [0; 8];
     let many = hot && stamp.bytes > 36 && file.read_exact_at(&mut end, stamp.bytes - 8).is_ok() && end == MAGIC;
-    Ok(Some(Journal { stamp, hot, many }))
+    Ok(Some(Journal { stamp, hot, many, under_way: None }))
 }
 
 /// The numbers of statfs(2) that matter here.

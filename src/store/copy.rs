@@ -51,11 +51,12 @@ pub fn root() -> PathBuf {
     cache.map_or_else(|| std::env::temp_dir().join(format!("whoseenv-{uid}")), |cache| cache.join("whoseenv")).join("copies")
 }
 
-/// Removes what a killed program left.
+/// Removes what a killed program left. Costs a look at one directory, and mostly there is none.
 pub fn sweep() {
     let root = root();
     let Ok(gate) = ours(&root) else { return };
-    if rustix::fs::flock(&gate, FlockOperation::LockExclusive).is_err() {
+    // Somebody else is at it, or makes a copy.
+    if rustix::fs::flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
         return;
     }
     for entry in std::fs::read_dir(&root).into_iter().flatten().flatten() {
@@ -157,6 +158,38 @@ impl PrivateCopy {
         Err(Refusal::Moved)
     }
 
+    /// A first copy of the database alone, with nobody's writing held up: torn, to be made good by [`PrivateCopy::of_held`].
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn draft(path: &Path, progress: &Progress) -> Result<PrivateCopy, Refusal> {
+        let seen = Beside::look(path)?;
+        let copy = PrivateCopy::of(&seen, seen.wal.map_or(0, |wal| wal.stamp.bytes))?;
+        copy_file(path, &copy.path(), progress)?;
+        Ok(copy)
+    }
+
+    /// Makes a draft good, and copies the WAL, while a connection of ours reads the store and keeps the WAL from beginning anew: only what
+    /// changed since is written, so that this takes as long as reading both. `store` is that connection's guard, for closing any other
+    /// handle of the database would drop the locks.
+    ///
+    /// # Errors
+    /// As [`PrivateCopy::with_wal`].
+    pub fn of_held(self, store: &File, path: &Path) -> Result<PrivateCopy, Refusal> {
+        let (wal, copied) = (beside::name(path, "-wal"), beside::name(&self.path(), "-wal"));
+        let salts = || -> Result<Option<[u8; 8]>, Refusal> { Ok(beside::wal(&wal)?.and_then(|wal| wal.salts)) };
+        for _ in 0..TRIES {
+            let before = salts()?;
+            make_good(store, &self.path())?;
+            let _ = std::fs::remove_file(&copied);
+            copy_file(&wal, &copied, &Progress::hidden())?;
+            if salts()? == before {
+                return Ok(self);
+            }
+        }
+        Err(Refusal::Moved)
+    }
+
     /// A copy of a store and its hot `-journal`, good only if neither changed meanwhile.
     ///
     /// # Errors
@@ -211,6 +244,38 @@ fn copy_file(from: &Path, to: &Path, progress: &Progress) -> Result<(), Refusal>
         match source.read(&mut piece)? {
             0 => return Ok(()),
             read => target.write_all(&piece[..read]).map_err(failed)?,
+        }
+    }
+}
+
+/// Writes into a copy whatever of it differs from its source.
+fn make_good(source: &File, to: &Path) -> Result<(), Refusal> {
+    use std::os::unix::fs::FileExt;
+    let failed = |error: std::io::Error| Refusal::Copy(error.to_string());
+    let target = std::fs::OpenOptions::new().read(true).write(true).open(to).map_err(failed)?;
+    let (mut ours, mut theirs, mut at) = (vec![0; 1 << 20], vec![0; 1 << 20], 0);
+    let read = |file: &File, piece: &mut [u8], at: u64| -> std::io::Result<usize> {
+        let mut filled = 0;
+        while filled < piece.len() {
+            match file.read_at(&mut piece[filled..], at + filled as u64)? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        Ok(filled)
+    };
+    loop {
+        if interrupt::came().is_some() {
+            return Err(Refusal::Interrupted);
+        }
+        let there = read(source, &mut theirs, at)?;
+        let here = read(&target, &mut ours, at).map_err(failed)?;
+        if ours[..here] != theirs[..there] {
+            target.write_all_at(&theirs[..there], at).map_err(failed)?;
+        }
+        at += there as u64;
+        if there < theirs.len() {
+            return target.set_len(at).map_err(failed);
         }
     }
 }

@@ -24,7 +24,10 @@ pub struct Payload {
     pub keys: Vec<String>,
     /// Its length.
     pub bytes: u64,
-    /// Its keyed fingerprint; absent for one over 16 MiB, which is not read.
+    /// Why it was not read: it is too large. Then nothing but its length is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_read: Option<String>,
+    /// Its keyed fingerprint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// Its text, on request.
@@ -205,16 +208,21 @@ fn write(row: Row<'_>, telling: &Telling<'_>, earlier: Option<&str>, out: &mut V
         object.number("age_ms", telling.now_ms.saturating_sub(time));
     }
     let mut payload = object.object("payload");
+    let bytes = row.int(6).unwrap_or(0);
     let value = row.bytes(7).unwrap_or_default();
     payload.strings("keys", keys(value).into_iter());
-    payload.number("bytes", row.int(6).unwrap_or(0));
-    if row.bytes(7).is_some() {
-        payload.ascii_word("fingerprint", &telling.key.digits(value));
-    }
-    if telling.show_text {
-        match text(value) {
-            Some(text) => payload.content("text", text.as_bytes()),
-            None => payload.content("text", value),
+    payload.number("bytes", bytes);
+    if bytes > i64::from(CELL) {
+        payload.word("not_read", TOO_LARGE);
+    } else {
+        if row.bytes(7).is_some() {
+            payload.ascii_word("fingerprint", &telling.key.digits(value));
+        }
+        if telling.show_text {
+            match text(value) {
+                Some(text) => payload.content("text", text.as_bytes()),
+                None => payload.content("text", value),
+            }
         }
     }
     payload.end();
@@ -231,6 +239,9 @@ fn write(row: Row<'_>, telling: &Telling<'_>, earlier: Option<&str>, out: &mut V
     );
     object.end();
 }
+
+/// What is told of a payload over [`CELL`].
+const TOO_LARGE: &str = "it is over 16 MiB";
 
 /// The keys at the top of a payload that are plain words; a key of another kind is content.
 fn keys(payload: &[u8]) -> Vec<&str> {

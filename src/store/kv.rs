@@ -68,9 +68,17 @@ impl<'k> Key<'k> {
         Key { scope, plugin: None, key: raw }
     }
 
-    /// Whether the plugin put a session or a path into the key, so that two windows do not overwrite each other.
+    /// Whether the plugin put a session, a project or an absolute path into the key, so that two windows do not overwrite each other. A
+    /// slash alone divides a name: `settings/theme` is one for all.
     pub fn is_scoped(&self) -> bool {
-        [&b"ses_"[..], b"prj_", b"wrk_", b"/"].iter().any(|mark| memchr::memmem::find(self.key, mark).is_some())
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-~/".contains(byte);
+        let before = |at: usize| at.checked_sub(1).and_then(|at| self.key.get(at)).is_some_and(word);
+        let after = |at: usize| self.key.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || b"._-~".contains(byte));
+        let path = || memchr::memchr_iter(b'/', self.key).any(|at| !before(at) && after(at + 1));
+        // A project's id is the hash of its repository's first commit (1.18.34).
+        let hash =
+            || self.key.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.len() == 40 && word.iter().all(u8::is_ascii_hexdigit));
+        [&b"ses_"[..], b"prj_", b"wrk_"].iter().any(|mark| memchr::memmem::find(self.key, mark).is_some()) || path() || hash()
     }
 }
 

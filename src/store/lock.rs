@@ -4,6 +4,7 @@
 //! its first change, PENDING and the shared range before the first byte of it reaches the file. With the journal in memory, or with none,
 //! nothing else tells that the file holds rows that were never committed.
 
+use std::fs::File;
 use std::path::Path;
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -13,8 +14,9 @@ use super::{Refusal, beside};
 
 /// PENDING, one byte, which a writer keeps while it waits for readers to leave.
 const PENDING: libc::off_t = 0x4000_0000;
-/// The shared range, which a writer holds whole while it changes the file. RESERVED, between the two, keeps no reader out:
-/// nothing has reached the file yet.
+/// RESERVED, which a writer holds from its first change to the end of its transaction. It keeps no reader out: nothing has reached the file yet.
+const RESERVED: libc::off_t = PENDING + 1;
+/// The shared range, which a writer holds whole while it changes the file.
 const SHARED: libc::off_t = PENDING + 2;
 const SHARED_BYTES: libc::off_t = 510;
 
@@ -26,7 +28,21 @@ const SHARED_BYTES: libc::off_t = 510;
 /// [`Refusal::Busy`] when somebody is; and when it cannot be asked.
 pub fn free(path: &Path) -> Result<(), Refusal> {
     let file = beside::open(path)?;
-    for (from, bytes) in [(PENDING, 1), (SHARED, SHARED_BYTES)] {
+    match held(&file, &[(PENDING, 1), (SHARED, SHARED_BYTES)]) {
+        Some(Some(pid)) => Err(Refusal::Busy(pid)),
+        // A file system without locks has no writer that could be told from none.
+        Some(None) | None => Ok(()),
+    }
+}
+
+/// Whether a transaction of a live process is under way in a file without a WAL; none where the file system has no locks to ask.
+pub fn under_way(file: &File) -> Option<bool> {
+    Some(held(file, &[(PENDING, 1), (RESERVED, 1), (SHARED, SHARED_BYTES)])?.is_some())
+}
+
+/// Whose write lock lies on one of these ranges, with the pid where the lock has one; the outer none where it cannot be asked.
+fn held(file: &File, ranges: &[(libc::off_t, libc::off_t)]) -> Option<Option<Option<u32>>> {
+    for &(from, bytes) in ranges {
         // "Could I read this?": only somebody's write lock says no.
         let mut lock = libc::flock {
             l_type: libc::F_RDLCK as libc::c_short,
@@ -35,11 +51,11 @@ pub fn free(path: &Path) -> Result<(), Refusal> {
             l_len: bytes,
             l_pid: 0,
         };
-        // A file system without locks has no writer that could be told from none.
-        if fcntl(&file, FcntlArg::F_GETLK(&mut lock)).is_ok() && lock.l_type != libc::F_UNLCK as libc::c_short {
+        fcntl(file, FcntlArg::F_GETLK(&mut lock)).ok()?;
+        if lock.l_type != libc::F_UNLCK as libc::c_short {
             // A lock of an open file (OFD) names no process, nor does one from another PID namespace.
-            return Err(Refusal::Busy(u32::try_from(lock.l_pid).ok().filter(|pid| *pid > 0)));
+            return Some(Some(u32::try_from(lock.l_pid).ok().filter(|pid| *pid > 0)));
         }
     }
-    Ok(())
+    Some(None)
 }

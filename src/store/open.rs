@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use schemars::JsonSchema;
@@ -60,6 +61,8 @@ pub struct Opened {
     /// Time limits of the connection.
     pub clock: Clock,
     path: PathBuf,
+    /// It may be read for a [`MOMENT`] only, and then from a copy.
+    hurry: bool,
     /// Held until the connection is gone: closing any file of a database drops the process's locks on it.
     _guard: Option<File>,
     copy: Option<PrivateCopy>,
@@ -67,6 +70,10 @@ pub struct Opened {
 
 /// How often a store is asked again that changed while it was read.
 pub const AGAIN: usize = 4;
+
+/// How long a store that a host has open is read together with it. As long as a transaction of ours lasts, the host's WAL cannot begin anew and
+/// grows with everything that it commits; a question that takes longer is put to a private copy. An answer is of one moment either way.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// How often the way is chosen anew while hosts come and go.
 const TRIES: usize = 8;
@@ -86,7 +93,7 @@ impl Opened {
                 Err(error @ Refusal::Busy(_)) if attempt < TRIES - 2 => last = error,
                 done => return done,
             }
-            std::thread::sleep(std::time::Duration::from_millis(10 << attempt.min(4)));
+            std::thread::sleep(Duration::from_millis(10 << attempt.min(4)));
         }
         Err(last)
     }
@@ -144,12 +151,44 @@ impl Opened {
         Opened::start(conn, ReadAs::PrivateCopy, path, seen, None, Some(copy))
     }
 
+    /// Opens it for a question that took longer than a [`MOMENT`]: from a private copy. That is made while nobody is held up, and made good while
+    /// a transaction of ours keeps the WAL from beginning anew. Where there is no room for one, together with its host after all: an answer is worth more than the size of a WAL.
+    ///
+    /// # Errors
+    /// As [`Opened::open`].
+    pub fn open_long(path: &Path, progress: &Progress) -> Result<Opened, Refusal> {
+        let draft = PrivateCopy::draft(path, progress);
+        let mut opened = Opened::open(path, progress)?;
+        opened.hurry = false;
+        let Some(guard) = opened._guard.as_ref().filter(|_| opened.read_as == ReadAs::Shared) else { return Ok(opened) };
+        match draft.and_then(|draft| draft.of_held(guard, path)) {
+            Ok(copy) => {
+                let seen = opened.beside.clone();
+                drop(opened);
+                Opened::private(path, copy, seen)
+            }
+            Err(Refusal::NoSpace { .. } | Refusal::Copy(_) | Refusal::Moved) => Ok(opened),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an answer that did not come in time has to be asked for with [`Opened::open_long`].
+    pub fn is_hurried(&self) -> bool {
+        self.hurry
+    }
+
     /// Opens it so that its base can be judged alone: from a private copy, where its WAL has anything in it.
     ///
     /// # Errors
     /// As [`Opened::open`].
     pub fn open_apart(path: &Path, progress: &Progress) -> Result<Opened, Refusal> {
         let seen = Beside::look(path)?;
+        if seen.frames() && seen.shm && !seen.is_hot() {
+            let opened = Opened::open_long(path, progress)?;
+            if opened.read_as != ReadAs::Shared {
+                return Ok(opened);
+            }
+        }
         if seen.frames() && !seen.is_hot() && seen.header.is_some() {
             let (copy, seen) = PrivateCopy::with_wal(path, progress)?;
             return Opened::private(path, copy, seen);
@@ -202,9 +241,24 @@ impl Opened {
         let clock = armour::put_on(&mut conn)?;
         // One transaction: whatever is asked is of one moment. The first read also undoes a journal, in a copy.
         conn.execute_batch("begin")?;
-        conn.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))?;
+        conn.prepare("select 1 from sqlite_schema limit 1")?.query([])?.next()?;
         armour::close_up(&mut conn)?;
-        Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), _guard: guard, copy })
+        let hurry = read_as == ReadAs::Shared;
+        Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), hurry, _guard: guard, copy })
+    }
+
+    /// Lets it take what reading all of the store takes, and no more; beside a host no more than a [`MOMENT`].
+    pub fn whole(&self) {
+        self.clock.allow(self.bytes());
+        if self.hurry {
+            self.clock.extend(MOMENT);
+        }
+    }
+
+    /// Bytes of the store, its WAL and its journal.
+    pub fn bytes(&self) -> u64 {
+        let beside = [self.beside.wal.map(|wal| wal.stamp.bytes), self.beside.journal.map(|journal| journal.stamp.bytes)];
+        beside.into_iter().flatten().fold(self.beside.stamp.bytes, u64::saturating_add)
     }
 
     /// The store's own path.
@@ -239,10 +293,12 @@ fn written_by_nobody(path: &Path, seen: &Beside) -> Result<(), Refusal> {
 /// Why there is no answer.
 pub fn ask<T>(path: &Path, progress: &Progress, mut question: impl FnMut(&mut Opened) -> Result<T, Refusal>) -> Result<T, Refusal> {
     let mut last = Refusal::Moved;
-    for _ in 0..AGAIN {
-        let mut opened = Opened::open(path, progress)?;
+    let mut long = false;
+    for _ in 0..=AGAIN {
+        let mut opened = if long { Opened::open_long(path, progress)? } else { Opened::open(path, progress)? };
         let answer = question(&mut opened);
         match (opened.still(), answer) {
+            (Ok(()), Err(Refusal::Endless)) if opened.is_hurried() => long = true,
             (Ok(()), answer) => return answer,
             // What a changing file says of itself, good or bad, is worth nothing.
             (Err(error @ (Refusal::Moved | Refusal::Busy(_))), _) => last = error,

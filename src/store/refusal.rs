@@ -50,6 +50,9 @@ pub enum Refusal {
     /// It asks for more than a store of any host does: memory, time, a function, another table.
     #[error("it is not read to its end: {0}")]
     Hostile(String),
+    /// It took more than a sound store of its size takes.
+    #[error("it is not read to its end: a question takes longer than in a sound store of its size")]
+    Endless,
     /// The table that would answer is not there.
     #[error("{0}")]
     NoTable(String),
@@ -84,7 +87,7 @@ impl From<rusqlite::Error> for Refusal {
             ErrorCode::NotADatabase => Refusal::NotADatabase,
             ErrorCode::DatabaseCorrupt => Refusal::Damaged("its pages contradict each other".to_owned()),
             ErrorCode::OperationInterrupted if crate::host::interrupt::came().is_some() => Refusal::Interrupted,
-            ErrorCode::OperationInterrupted => Refusal::Hostile("a question took too long".to_owned()),
+            ErrorCode::OperationInterrupted => Refusal::Endless,
             ErrorCode::OutOfMemory => Refusal::Hostile("its schema or a value takes more memory than a store's does".to_owned()),
             ErrorCode::TooBig => Refusal::Hostile("a value is larger than a store's are".to_owned()),
             ErrorCode::AuthorizationForStatementDenied => {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ToSql};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rows::{Row, each_block, first_lines};
+use super::rows::{Row, each_block};
 use super::text::Object;
 use super::{Refusal, Tables};
 
@@ -92,16 +92,18 @@ pub const TABLES: [&str; 4] = ["session_v2", "session", "acp_sessions", "session
 
 /// The columns of a row, in order.
 struct Columns {
-    table: &'static str,
     id: &'static str,
     list: [String; 13],
 }
+
+/// Places in a row: when the session last changed, and which table it stands in.
+const UPDATED: usize = 8;
+const TABLE: usize = 13;
 
 fn columns(tables: &Tables, table: &'static str) -> Columns {
     let own = |column: &'static str| tables.or_null(table, column).to_owned();
     match table {
         "acp_sessions" => Columns {
-            table,
             id: "session_uuid",
             list: [
                 "session_uuid".to_owned(),
@@ -120,7 +122,6 @@ fn columns(tables: &Tables, table: &'static str) -> Columns {
             ],
         },
         "session_metadata" => Columns {
-            table,
             id: "session_key",
             list: [
                 "session_key".to_owned(),
@@ -139,7 +140,6 @@ fn columns(tables: &Tables, table: &'static str) -> Columns {
             ],
         },
         _ => Columns {
-            table,
             id: "id",
             list: [
                 own("id"),
@@ -169,24 +169,23 @@ pub(super) fn once(tables: &Tables, table: &str) -> Result<Option<&'static str>,
     Ok(Some("not exists (select 1 from session_v2 where session_v2.id = session.id)"))
 }
 
-/// A table, the statement for it, and its parameters.
-pub type Statement = (&'static str, String, Vec<Parameter>);
-
-/// The statements for this store, one a table.
+/// The statement for this store, over all its tables with sessions, and its parameters. A row's last column is the place of its table in
+/// [`TABLES`].
 ///
 /// # Errors
 /// When it has no sessions.
-pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> {
+fn sql(tables: &Tables, filter: &Filter) -> Result<(String, Vec<Parameter>), Refusal> {
     tables.need(&TABLES, "sessions")?;
-    let mut statements = Vec::new();
-    for table in TABLES.into_iter().filter(|table| tables.has(table)) {
-        let Columns { table, id, list } = columns(tables, table);
-        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
+    let (mut selects, mut parameters) = (Vec::new(), Vec::new());
+    for (place, table) in TABLES.into_iter().enumerate().filter(|(_, table)| tables.has(table)) {
+        let Columns { id, list } = columns(tables, table);
+        let mut conditions = Vec::new();
         let [_, _, _, directory, _, _, _, _, updated, ..] = &list;
         if let Some(wanted) = &filter.directory {
             let wanted = wanted.trim_end_matches('/');
             parameters.push(Parameter::Text(wanted.to_owned()));
-            conditions.push(format!("({directory} = ?1 or substr({directory}, 1, {}) = ?1 || '/')", wanted.chars().count() + 1));
+            let at = parameters.len();
+            conditions.push(format!("({directory} = ?{at} or substr({directory}, 1, {}) = ?{at} || '/')", wanted.chars().count() + 1));
         }
         if let Some(since) = filter.since_ms {
             // ZeroClaw writes RFC 3339 in UTC, which sorts as text.
@@ -200,14 +199,11 @@ pub fn sql(tables: &Tables, filter: &Filter) -> Result<Vec<Statement>, Refusal> 
         }
         conditions.extend(once(tables, table)?.map(str::to_owned));
         let conditions = if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
-        let limit = filter.limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
-        statements.push((
-            table,
-            format!("select {} from {table}{conditions} order by {updated} desc, {id}{limit}", list.join(", ")),
-            parameters,
-        ));
+        selects.push(format!("select {}, {place} from {table}{conditions}", list.join(", ")));
     }
-    Ok(statements)
+    let limit = filter.limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
+    // A migrated store has two tables, one order and one limit; by number, for a union knows its columns by no other name.
+    Ok((format!("{} order by {} desc, 1{limit}", selects.join(" union all "), UPDATED + 1), parameters))
 }
 
 /// Whether a session of this id is in one of the tables.
@@ -332,31 +328,17 @@ pub fn each<E: From<Refusal>>(
     tables: &Tables,
     family: &Family,
     filter: &Filter,
-    mut tell: impl FnMut(&[u8]) -> Result<(), E>,
+    tell: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut left = filter.limit.unwrap_or(0);
-    for (table, sql, parameters) in sql(tables, filter)? {
-        let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
-        each_block(
-            conn,
-            &sql,
-            &parameters,
-            None,
-            |row, out| write(row, table, family, out),
-            |lines| {
-                if filter.limit.is_none() {
-                    return tell(lines);
-                }
-                // A migrated store has two tables, and one limit.
-                tell(first_lines(lines, &mut left))
-            },
-        )?;
-    }
-    Ok(())
+    let (sql, parameters) = sql(tables, filter)?;
+    let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
+    each_block(conn, &sql, &parameters, None, |row, out| write(row, family, out), tell)
 }
 
-fn write(row: Row<'_>, table: &str, family: &Family, out: &mut Vec<u8>) {
+fn write(row: Row<'_>, family: &Family, out: &mut Vec<u8>) {
     let id = row.bytes(0).unwrap_or_default();
+    let place = row.int(TABLE).and_then(|place| usize::try_from(place).ok());
+    let table = place.and_then(|place| TABLES.get(place)).copied().unwrap_or_default();
     let mut object = Object::begin(out);
     object.bytes("id", id);
     object.word("table", table);
@@ -383,6 +365,8 @@ fn write(row: Row<'_>, table: &str, family: &Family, out: &mut Vec<u8>) {
     }
     object.flag("suspended", row.int(11).is_some() || row.bytes(11).is_some());
     object.flag("orphan", row.bytes(1).is_some_and(|parent| !parent.is_empty() && !family.has(parent)));
-    object.number("children", i64::try_from(family.children(id)).unwrap_or(i64::MAX));
+    // One that names itself has no child in itself.
+    let own = u64::from(!id.is_empty() && row.bytes(1) == Some(id));
+    object.number("children", i64::try_from(family.children(id).saturating_sub(own)).unwrap_or(i64::MAX));
     object.end();
 }

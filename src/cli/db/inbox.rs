@@ -47,7 +47,10 @@ fn page(data: &Inbox, args: &Args) -> Page {
     let rows = data.rows.iter().take(limit).map(|row| {
         let plain = |text: &Option<String>| Text::plain(text.as_deref().unwrap_or_default());
         let next = if row.next_wake { Text::styled(Style::Warn, "next wake") } else { Text::default() };
-        let keys = row.payload.keys.join(", ");
+        let shape = match &row.payload.not_read {
+            Some(reason) => format!("not read: {reason}"),
+            None => format!("{{{}}}", row.payload.keys.join(", ")),
+        };
         let mut cells = vec![
             plain(&row.session_id),
             plain(&row.id),
@@ -55,11 +58,11 @@ fn page(data: &Inbox, args: &Args) -> Page {
             plain(&row.r#type),
             plain(&row.delivery),
             Text::plain(super::age(row.age_ms)),
-            Text::plain(format!("{{{keys}}} {} bytes", row.payload.bytes)),
+            Text::plain(format!("{shape}, {} bytes", row.payload.bytes)),
             next,
         ];
         if args.show_text {
-            cells.push(plain(&row.payload.text));
+            cells.push(plain(if row.payload.not_read.is_some() { &row.payload.not_read } else { &row.payload.text }));
         }
         cells
     });

@@ -78,6 +78,12 @@ pub fn facts(info: &Info) -> Vec<(String, Text)> {
             format!("{}{version} (pid {})", holder.agent.as_deref().unwrap_or(&holder.comm), holder.pid)
         })
         .collect();
-    fact("held by", if holders.is_empty() { "nobody".to_owned() } else { holders.join(", ") });
+    let held = match (holders.is_empty(), info.holders_unseen) {
+        (true, false) => "nobody".to_owned(),
+        (true, true) => "unknown: the open files of other accounts' processes are hidden (ask as root)".to_owned(),
+        (false, false) => holders.join(", "),
+        (false, true) => format!("{}; others may be hidden (ask as root)", holders.join(", ")),
+    };
+    fact("held by", held);
     facts
 }

@@ -12,7 +12,7 @@ use crate::binary::product::OPENCODE;
 use crate::diagnose::db::Store;
 use crate::host::{Fact, Host, Unknown};
 use crate::report::Progress;
-use crate::store::{Refusal, Tables, copy, migrations};
+use crate::store::{Refusal, Tables, migrations};
 use crate::verdict::registry::BINARY_OLDER_THAN_DATABASE;
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -76,8 +76,6 @@ pub struct Examined {
 /// When the processes of the machine cannot be listed.
 pub fn examine(host: &Host) -> Fact<Examined> {
     let Some(mut inventory) = found(host)? else { return Ok(Examined::of_a_snapshot()) };
-    // What a killed program of ours left goes first.
-    copy::sweep();
     let (mut databases, mut undetermined) = (Vec::new(), false);
     for path in std::mem::take(&mut inventory.databases) {
         match read(&Store::at(path, "an account's place for it")) {

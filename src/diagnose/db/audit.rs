@@ -13,7 +13,7 @@ use crate::verdict::registry;
 
 use super::holders::Holders;
 use super::info::{self, Info};
-use super::{Store, rows};
+use super::{Store, configs};
 use teller::Teller;
 
 mod content;
@@ -81,7 +81,7 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
     let problem = |refusal: Refusal| store.problem(&refusal);
     let (info, why) = info::of(store, &holders, &progress).map_err(problem)?;
     // What would not be read once is not tried again.
-    if let Some(refusal @ (Refusal::Hostile(_) | Refusal::Busy(_))) = why {
+    if let Some(refusal @ (Refusal::Hostile(_) | Refusal::Endless | Refusal::Busy(_))) = why {
         return Err(problem(refusal));
     }
     let (facts, read_as) = match facts(host, store, &progress) {
@@ -89,7 +89,7 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
         Err(refusal @ (Refusal::Damaged(_) | Refusal::NotADatabase)) => return Ok((damaged(host, info, &refusal), Facts::nothing())),
         Err(refusal) => return Err(problem(refusal)),
     };
-    let configured = if facts.kv.is_empty() { Configured::default() } else { rows::configured(host, store, &progress) };
+    let configured = if facts.kv.is_empty() { Configured::default() } else { configs::of(host, store, &progress) };
     let mut report = Report::new("db-audit", data(Info { read_as: Some(store.read_as(read_as)), ..info }, &facts));
     let teller = Teller { host, path: store.shown() };
     report.findings = info::findings(host, &report.data.store);
@@ -97,9 +97,16 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
     teller.events(&facts, &mut report.findings);
     teller.secrets(&facts, &mut report.findings);
     teller.plugins(&facts, &configured, &mut report.findings, &mut report.notes);
-    teller.queue(&facts, &mut report.findings);
-    teller.sessions(&facts, &report.data.store, holders.hidden, &mut report.findings);
-    teller.files(&facts, &mut report.findings);
+    teller.queue(&facts, &report.data.store, &mut report.findings);
+    teller.sessions(&facts, &report.data.store, &mut report.findings);
+    let mut unseen = Vec::new();
+    teller.files(&facts, &mut report.findings, &mut unseen);
+    if facts.kv_left_out > 0 {
+        unseen.push(format!("{} rows of plugins beyond the first {} were not judged", facts.kv_left_out, audit::PLUGINS));
+    }
+    // What could not be looked at is not well.
+    report.undetermined |= !unseen.is_empty();
+    report.notes.extend(unseen);
     if let Integrity::Unknown(reason) = &facts.whole {
         report.notes.push(format!("whether its pages fit together could not be found out: {reason}"));
         report.undetermined = true;
@@ -120,9 +127,10 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
         // What lay beside it was looked at when it was copied.
         return Ok((Facts { base: kept.base.clone(), lost: kept.lost.clone(), ..facts? }, opened.read_as));
     }
-    let mut last = Refusal::Moved;
-    for _ in 0..open::AGAIN {
-        let (opened, facts) = match Opened::open_apart(&path, progress).and_then(examine) {
+    let (mut last, mut long) = (Refusal::Moved, false);
+    for _ in 0..=open::AGAIN {
+        let opened = if long { Opened::open_long(&path, progress) } else { Opened::open_apart(&path, progress) };
+        let (opened, facts) = match opened.and_then(examine) {
             Ok(done) => done,
             Err(error @ Refusal::Moved) => {
                 last = error;
@@ -130,7 +138,12 @@ fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, Read
             }
             Err(error) => return Err(error),
         };
+        let cut = |facts: &Result<Facts, Refusal>| match facts {
+            Ok(facts) => matches!(facts.whole, Integrity::Unknown(_)),
+            Err(refusal) => *refusal == Refusal::Endless,
+        };
         match opened.still() {
+            Ok(()) if opened.is_hurried() && cut(&facts) => long = true,
             Ok(()) => return Ok((facts?, opened.read_as)),
             Err(error) => last = error,
         }

@@ -24,21 +24,29 @@ pub struct Stale {
     pub boards: Vec<String>,
     /// When the oldest was written.
     pub oldest_ms: i64,
+    /// Directories that could not be looked into, and why.
+    pub unseen: Vec<String>,
 }
 
 /// Looks at the blackboards of these directories: in the repository of each, and in `/tmp`.
 pub fn stale<'d>(host: &Host, directories: impl Iterator<Item = &'d str>) -> Stale {
     let mut boards = std::collections::BTreeSet::new();
     let outside: Vec<Raw> = host.listing(View::OURS, OUTSIDE.as_bytes()).unwrap_or_default();
-    for directory in directories.take(200) {
+    let mut stale = Stale { oldest_ms: i64::MAX, ..Stale::default() };
+    let mut looked: std::collections::HashMap<&Path, Option<Raw>> = std::collections::HashMap::new();
+    for directory in directories {
         // The repository may lie above the session's directory.
-        let above: Vec<&Path> = Path::new(directory).ancestors().take(8).collect();
-        boards.extend(above.iter().find_map(|dir| in_repository(host, dir)));
-        for dir in above {
-            boards.extend(outside.iter().filter(|name| is_of(name, dir)).map(|name| join(OUTSIDE.as_bytes(), name.as_bytes())));
+        for dir in Path::new(directory).ancestors() {
+            let board = looked.entry(dir).or_insert_with(|| {
+                boards.extend(outside.iter().filter(|name| is_of(name, dir)).map(|name| join(OUTSIDE.as_bytes(), name.as_bytes())));
+                in_repository(host, dir)
+            });
+            if let Some(board) = board {
+                boards.insert(board.clone());
+                break;
+            }
         }
     }
-    let mut stale = Stale { oldest_ms: i64::MAX, ..Stale::default() };
     for board in boards {
         let before = stale.count;
         walk(host, &board, 3, &mut stale);
@@ -86,8 +94,15 @@ fn join(dir: &[u8], name: &[u8]) -> Raw {
 }
 
 fn walk(host: &Host, dir: &Raw, depth: usize, stale: &mut Stale) {
-    const MANY: usize = 400;
-    for name in host.listing(View::OURS, dir.as_bytes()).unwrap_or_default().iter().take(MANY) {
+    let names = match host.listing(View::OURS, dir.as_bytes()) {
+        Ok(names) => names,
+        Err(reason) if reason.is_absence() => return,
+        Err(reason) => {
+            stale.unseen.push(format!("{} ({reason})", told_text(dir.as_bytes())));
+            return;
+        }
+    };
+    for name in &names {
         let path = join(dir.as_bytes(), name.as_bytes());
         if name.as_bytes().ends_with(b".md") {
             let Ok(stat) = host.path(View::OURS, path.as_bytes()) else { continue };

@@ -68,8 +68,10 @@ pub struct Info {
     pub migrations: Vec<Migration>,
     /// Its migrations are kept in the journal of old versions of 1.x alone.
     pub legacy_journal_only: bool,
-    /// Who has it open.
+    /// Who has it open, as far as that can be seen from this account.
     pub holders: Vec<Holder>,
+    /// Others may have it open too: the open files of some processes are hidden from this account.
+    pub holders_unseen: bool,
 }
 
 /// What lies at a store's path and beside it.
@@ -85,8 +87,11 @@ pub struct Files {
     /// Bytes of `-journal`; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal_bytes: Option<u64>,
-    /// The journal holds a transaction that was never finished.
+    /// The journal holds a transaction that is not finished.
     pub hot_journal: bool,
+    /// … and a live process is at it; absent where there is none, or that cannot be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal_under_way: Option<bool>,
     /// Bytes of a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<u32>,
@@ -122,6 +127,7 @@ impl Files {
             shm: beside.shm,
             journal_bytes: beside.journal.map(|journal| journal.stamp.bytes),
             hot_journal: beside.is_hot(),
+            journal_under_way: beside.journal.and_then(|journal| journal.under_way),
             page_size: header.map(|header| header.page_size),
             journal_mode: header.map(|header| if header.wal { "wal" } else { "rollback" }.to_owned()),
             auto_vacuum: header.map(|header| {
@@ -197,6 +203,7 @@ pub fn of(store: &Store, holders: &Holders, progress: &Progress) -> Result<(Info
             Some(kept) => kept.holders.clone(),
             None => holders.of(real.as_os_str().as_bytes()),
         },
+        holders_unseen: store.kept.as_ref().map_or(holders.hidden > 0, |kept| kept.holders_unseen),
     };
     let mut why = None;
     match store.ask(progress, |opened, tables| fill(&mut info, opened, tables)) {
@@ -234,11 +241,22 @@ const LARGE_WAL: u64 = 64 << 20;
 /// What is wrong with a store from the outside.
 pub fn findings(host: &Host, info: &Info) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut tell = |kind: &'static Kind, message: String, detail: String, fix: Option<&str>| {
+    let mut told = |kind: &'static Kind, outcome: Outcome, message: String, detail: String, fix: Option<&str>| {
         let evidence = Evidence { source: info.path.clone(), how: How::Passive, at: host.machine().taken_at(), detail };
-        found.push(Finding::new(kind, Outcome::Confirmed, &info.path, message).evidence([evidence]).fix(fix.map(str::to_owned)));
+        found.push(Finding::new(kind, outcome, &info.path, message).evidence([evidence]).fix(fix.map(str::to_owned)));
     };
     let files = &info.files;
+    // One that a live process is at is no more than a transaction; without locks to ask, it may be one.
+    if files.hot_journal && files.journal_under_way != Some(true) {
+        let message = "a transaction in its journal was never finished; its rows are not shown".to_owned();
+        let (outcome, who) = match files.journal_under_way {
+            Some(_) => (Outcome::Confirmed, "nobody holds the lock of a writer"),
+            None => (Outcome::Undetermined, "whether somebody writes cannot be asked"),
+        };
+        told(&registry::STORE_HOT_JOURNAL, outcome, message, format!("-journal: {} bytes; {who}", files.journal_bytes.unwrap_or(0)), None);
+    }
+    let mut tell =
+        |kind: &'static Kind, message: String, detail: String, fix: Option<&str>| told(kind, Outcome::Confirmed, message, detail, fix);
     if is_network(&files.file_system) && files.journal_mode.as_deref() == Some("wal") {
         let message = format!("it is in WAL mode on {}, where its shared memory does not hold", files.file_system);
         tell(
@@ -256,10 +274,6 @@ pub fn findings(host: &Host, info: &Info) -> Vec<Finding> {
             format!("-wal: {bytes} bytes"),
             Some("end whoever reads it for long, or restart the daemon that holds it"),
         );
-    }
-    if files.hot_journal {
-        let message = "a transaction in its journal was never finished; its rows are not shown".to_owned();
-        tell(&registry::STORE_HOT_JOURNAL, message, format!("-journal: {} bytes", files.journal_bytes.unwrap_or(0)), None);
     }
     if let (Some("rollback"), Some(_)) = (files.journal_mode.as_deref(), info.generation.age()) {
         let message = "it is not in WAL mode, as its host puts it: writers and readers wait for each other".to_owned();

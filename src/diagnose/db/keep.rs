@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentProcess;
 use crate::host::{Fact, Host, Raw, Unknown};
 use crate::report::{Exit, Problem, Progress};
-use crate::store::armour::SECRETS;
+use crate::store::armour::{self, SECRETS};
 use crate::store::audit::Integrity;
 use crate::store::copy::PrivateCopy;
 use crate::store::wal::Lost;
 use crate::store::{Beside, Opened, ReadAs, Refusal};
 
 use super::holders::{Holder, Holders};
-use super::{Asked, Store, find, rows};
+use super::{Asked, Store, configs, find};
 
 /// What a snapshot holds of a store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub struct Kept {
     pub beside: Beside,
     /// Who had it open.
     pub holders: Vec<Holder>,
+    /// Others may have had it open too.
+    #[serde(default)]
+    pub holders_unseen: bool,
     /// What was said of the base alone, which the copy does not have: it holds the WAL's pages.
     #[serde(default)]
     pub base: Option<Integrity>,
@@ -75,7 +78,7 @@ pub fn keep(host: &Host, processes: &[AgentProcess], notes: &mut Vec<String>, qu
         match one(&store, &holders, &name, &progress) {
             Ok((copy, mut one)) => {
                 // What an audit and `db kv` ask of the machine besides: configurations, directories, blackboards.
-                let _ = rows::configured(host, &store, &Progress::hidden());
+                let _ = configs::of(host, &store, &Progress::hidden());
                 if let Ok((_, facts)) = super::audit::examined(host, &store, true) {
                     (one.base, one.lost) = (facts.base, facts.lost);
                 }
@@ -103,6 +106,7 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
         copied(opened, &copy)?;
         Ok((opened.read_as, opened.beside.clone()))
     })?;
+    let holders_unseen = holders.hidden > 0;
     let holders = holders.of(real.as_os_str().as_bytes());
     let kept = Kept {
         path: store.path.clone(),
@@ -111,6 +115,7 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
         read_as,
         beside,
         holders,
+        holders_unseen,
         base: None,
         lost: None,
         file: nowhere(),
@@ -121,6 +126,7 @@ fn one(store: &Store, holders: &Holders, name: &str, progress: &Progress) -> Res
 fn copied(opened: &Opened, copy: &PrivateCopy) -> Result<(), Refusal> {
     let failed = |error: rusqlite::Error| Refusal::Copy(error.to_string());
     let mut target = rusqlite::Connection::open(copy.path()).map_err(failed)?;
+    armour::watch(&mut target)?.allow(opened.bytes());
     rusqlite::backup::Backup::new(&opened.conn, &mut target)
         .and_then(|backup| backup.run_to_completion(i32::MAX, std::time::Duration::ZERO, None))
         .map_err(failed)?;
@@ -133,7 +139,7 @@ fn copied(opened: &Opened, copy: &PrivateCopy) -> Result<(), Refusal> {
         let blank = format!(
             "update {table} set {column} = substr(hex(zeroblob(octet_length({column}))), 1, octet_length({column})) where {column} is not null"
         );
-        target.execute_batch(&blank).map_err(failed)?;
+        target.execute_batch(&blank)?;
     }
     Ok(())
 }

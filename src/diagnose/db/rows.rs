@@ -7,8 +7,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::plugins::Configured;
-use crate::agent::stores;
-use crate::host::{Host, Raw, View};
 use crate::redact::FingerprintKey;
 use crate::report::{Problem, Progress, Rows};
 use crate::store::inbox::{self, Life, Pending};
@@ -308,35 +306,4 @@ pub fn kv(store: &Store, question: &Question, telling: &Telling<'_>, progress: &
     let told = |places: &[String]| places.iter().map(|place| told_text(place.as_bytes())).collect();
     let (configs, configs_unknown) = (told(&telling.configured.read), told(&telling.configured.unknown));
     Ok(Kv { store: store.shown(), read_as, entries, configs, configs_unknown })
-}
-
-/// Which plugins are configured for whoever uses a store: in this user's configuration, the store's owner's, and the projects of its sessions.
-pub fn configured(host: &Host, store: &Store, progress: &Progress) -> Configured {
-    let own = stores::own_environ(host);
-    let filled = |name: &str| own.bytes(name).filter(|value| !value.is_empty()).map(<[u8]>::to_vec);
-    let mut dirs: Vec<Raw> = Vec::new();
-    let below = |dir: Vec<u8>, name: &str| Raw([&dir[..], name.as_bytes()].concat());
-    dirs.extend(filled("OPENCODE_CONFIG_DIR").map(Raw));
-    dirs.extend(filled("XDG_CONFIG_HOME").map(|dir| below(dir, "/opencode")).or_else(|| Some(below(filled("HOME")?, "/.config/opencode"))));
-    // `…/.local/share/opencode/opencode.db` lies in the home whose `.config` its host reads.
-    if let Some(at) = memchr::memmem::find(store.path.as_bytes(), b"/.local/share/opencode/") {
-        dirs.push(below(store.path.as_bytes()[..at].to_vec(), "/.config/opencode"));
-    }
-    dirs.retain(|dir| dir.as_bytes().starts_with(b"/"));
-    dirs.dedup();
-    let projects = store.ask(progress, |opened, tables| {
-        let mut found = std::collections::BTreeSet::new();
-        for table in ["session_v2", "session"].into_iter().filter(|table| tables.column(table, "directory")) {
-            let mut statement = opened.conn.prepare(&format!("select directory from {table} group by directory limit 200"))?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                let directory = row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
-                if directory.starts_with(b"/") {
-                    found.insert(Raw::from(directory));
-                }
-            }
-        }
-        Ok(found.into_iter().collect::<Vec<_>>())
-    });
-    Configured::read(host, View::OURS, &dirs, &projects.unwrap_or_default())
 }

@@ -16,6 +16,12 @@ pub const LARGE: u64 = 1 << 20;
 /// A row that waits longer than this in an idle session waits for somebody to wake it, in milliseconds.
 pub const WAITING_MS: i64 = 5_000;
 
+/// So many plugins are judged one by one; a store with more of them is no host's.
+pub const PLUGINS: usize = 10_000;
+
+/// So many directories of sessions are looked at.
+pub const DIRECTORIES: usize = 50_000;
+
 /// What SQLite says of the pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Integrity {
@@ -55,6 +61,15 @@ pub struct Waiting {
     pub oldest_ms: i64,
     /// Type and delivery of the first.
     pub first: String,
+}
+
+/// Sessions in which rows wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// The sessions.
+    pub sessions: Some10<Waiting>,
+    /// Rows in all of them.
+    pub rows: u64,
 }
 
 /// A session in the middle of a turn.
@@ -137,14 +152,20 @@ pub struct Facts {
     pub auto_vacuum: bool,
     /// By plugin.
     pub kv: BTreeMap<String, Plugin>,
+    /// Rows of plugins beyond [`PLUGINS`].
+    pub kv_left_out: u64,
     /// The table with the queue that its latest host uses.
     pub queue_table: &'static str,
     /// The table with the sessions that its latest host uses.
     pub session_table: &'static str,
     /// Rows in queues.
     pub pending: u64,
-    /// Idle sessions in which rows wait.
-    pub waiting: Some10<Waiting>,
+    /// What waits in sessions in which no turn runs.
+    pub waiting: Waits,
+    /// … in which one began that has not ended: it runs, or its host ended in the middle.
+    pub waiting_in_turn: Waits,
+    /// … of which the store does not tell whether one runs.
+    pub waiting_untold: Waits,
     /// Session and number of rows with one payload.
     pub twice: Some10<(String, u64)>,
     /// Sessions.
@@ -155,8 +176,10 @@ pub struct Facts {
     pub dangling: u64,
     /// Sessions in the middle of a turn.
     pub suspended: Some10<Suspended>,
-    /// Directories of sessions, with how many; the first thousand.
+    /// Directories of sessions, with how many.
     pub directories: BTreeMap<String, u64>,
+    /// Sessions in directories beyond [`DIRECTORIES`].
+    pub directories_left_out: u64,
     /// Events.
     pub events: Option<Events>,
     /// Table, column and rows of secrets.
@@ -175,16 +198,20 @@ impl Facts {
             free_pages: 0,
             auto_vacuum: false,
             kv: BTreeMap::new(),
+            kv_left_out: 0,
             queue_table: "",
             session_table: "",
             pending: 0,
-            waiting: Some10::default(),
+            waiting: Waits::default(),
+            waiting_in_turn: Waits::default(),
+            waiting_untold: Waits::default(),
             twice: Some10::default(),
             sessions: 0,
             orphans: Some10::default(),
             dangling: 0,
             suspended: Some10::default(),
             directories: BTreeMap::new(),
+            directories_left_out: 0,
             events: None,
             secrets: Vec::new(),
         }

@@ -20,7 +20,7 @@ fn judged() -> (PathBuf, Duration) {
 }
 
 /// Every subcommand in every face, the first ten as in [`COMMANDS`].
-fn commands() -> Vec<&'static [&'static str]> {
+pub(super) fn commands() -> Vec<&'static [&'static str]> {
     let others: [&[&str]; 15] = [
         &["info"],
         &["sessions"],
@@ -42,7 +42,7 @@ fn commands() -> Vec<&'static [&'static str]> {
 }
 
 /// Runs every command and weighs it: two seconds and 256 MiB. What only the other tests on this machine make slow is tried again.
-fn bounded(what: &str, file: &Path) -> Vec<Ran> {
+pub(super) fn bounded(what: &str, file: &Path) -> Vec<Ran> {
     let home = home();
     let before = State::of(file.parent().unwrap());
     let (program, patience) = judged();
@@ -87,7 +87,7 @@ fn store() -> (tempfile::TempDir, std::path::PathBuf) {
     (dir, path)
 }
 
-fn gnu_time() -> crate::world::Needed<std::path::PathBuf> {
+pub(super) fn gnu_time() -> crate::world::Needed<std::path::PathBuf> {
     if Path::new("/usr/bin/time").exists() {
         Ok("/usr/bin/time".into())
     } else {

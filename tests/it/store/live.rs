@@ -162,7 +162,7 @@ fn a_host_that_starts_while_rows_are_told_ends_the_answer_as_undetermined() {
     assert_eq!((code, &last["status"]), (Some(5), &"undetermined".into()), "{last}");
     assert!(last["error"]["message"].as_str().unwrap().ends_with("it changed while it was read"), "{last}");
     // A question that has told nobody anything yet is put again.
-    assert_eq!(db(home.path(), &path, &["kv", "--json"]).json()["data"]["read_as"], "shared");
+    assert_eq!(db(home.path(), &path, &["sessions", "--json"]).json()["data"]["read_as"], "shared");
 }
 
 #[test]

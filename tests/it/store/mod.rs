@@ -14,6 +14,7 @@
 //! ```
 
 mod answers;
+mod endless;
 mod events;
 mod findings;
 mod fixtures;
@@ -28,3 +29,4 @@ mod reports;
 mod state;
 mod told;
 mod traceless;
+mod unseen;

@@ -2,6 +2,7 @@
 
 use crate::agent::plugins::Configured;
 use crate::agent::quote;
+use crate::diagnose::db::holders::Holder;
 use crate::diagnose::db::info::Info;
 use crate::diagnose::db::{blackboard, counted};
 use crate::host::View;
@@ -107,17 +108,29 @@ impl Teller<'_> {
         }
     }
 
-    pub(super) fn queue(&self, facts: &Facts, found: &mut Vec<Finding>) {
-        if facts.waiting.count > 0 {
-            let rows: u64 = facts.waiting.named.iter().map(|waiting| waiting.rows).sum();
-            let least = if facts.waiting.count > facts.waiting.named.len() as u64 { "at least " } else { "" };
+    pub(super) fn queue(&self, facts: &Facts, info: &Info, found: &mut Vec<Finding>) {
+        // Who is gone runs no turn; who may be there may run one.
+        let (alive, unseen) = (info.holders.iter().any(Holder::may_be_host), info.holders_unseen);
+        let of_living = match (alive, unseen) {
+            (false, false) => Outcome::Confirmed,
+            _ => Outcome::Undetermined,
+        };
+        let groups = [
+            (&facts.waiting, Some(Outcome::Confirmed)),
+            (&facts.waiting_in_turn, (!alive).then_some(of_living)),
+            (&facts.waiting_untold, Some(of_living)),
+        ];
+        for (waits, outcome) in groups {
+            let (rows, sessions) = (waits.rows, &waits.sessions);
+            let Some(outcome) = outcome.filter(|_| sessions.count > 0) else { continue };
             let message = format!(
-                "{least}{} {} in {} in which no turn runs",
+                "{} {} in {} {}",
                 plural(rows, "row"),
                 verb(rows, "waits", "wait"),
-                plural(facts.waiting.count, "session")
+                plural(sessions.count, "session"),
+                if outcome == Outcome::Confirmed { "in which no turn runs" } else { "of which it cannot be told whether a turn runs" }
             );
-            let details = facts.waiting.named.iter().map(|waiting| {
+            let details = sessions.named.iter().map(|waiting| {
                 format!(
                     "{}: {}, the oldest for {}, first {}",
                     waiting.session,
@@ -126,9 +139,11 @@ impl Teller<'_> {
                     waiting.first
                 )
             });
-            let session = facts.waiting.named.first().map(|waiting| quote(waiting.session.as_bytes())).unwrap_or_default();
+            let session = sessions.named.first().map(|waiting| quote(waiting.session.as_bytes())).unwrap_or_default();
             let fix = format!("whoseenv db inbox {session} --db {}", quote(self.path.as_bytes()));
-            found.push(self.of_table(&registry::STORE_INBOX_STUCK, facts.queue_table, message, details).fix([fix]));
+            let mut finding = self.of_table(&registry::STORE_INBOX_STUCK, facts.queue_table, message, details).fix([fix]);
+            finding.outcome = outcome;
+            found.push(finding);
         }
         if facts.twice.count > 0 {
             let message = format!("one payload waits more than once in {}", plural(facts.twice.count, "session"));
@@ -137,7 +152,7 @@ impl Teller<'_> {
         }
     }
 
-    pub(super) fn sessions(&self, facts: &Facts, info: &Info, hidden: u64, found: &mut Vec<Finding>) {
+    pub(super) fn sessions(&self, facts: &Facts, info: &Info, found: &mut Vec<Finding>) {
         if facts.orphans.count > 0 {
             let message =
                 format!("{} {} a parent that is gone", plural(facts.orphans.count, "session"), verb(facts.orphans.count, "has", "have"));
@@ -163,7 +178,7 @@ impl Teller<'_> {
             );
             found.push(self.of_table(&registry::STORE_SESSION_DANGLING_PARENT, facts.session_table, message, [detail]));
         }
-        if facts.suspended.count > 0 && info.holders.is_empty() {
+        if facts.suspended.count > 0 && !info.holders.iter().any(Holder::may_be_host) {
             let message = format!(
                 "{} in the middle of a turn, and no daemon holds the store",
                 if facts.suspended.count == 1 { "1 session is".to_owned() } else { format!("{} sessions are", facts.suspended.count) }
@@ -173,7 +188,7 @@ impl Teller<'_> {
                 None => suspended.id.clone(),
             });
             let mut finding = self.of_table(&registry::STORE_SESSION_SUSPENDED, facts.session_table, message, details);
-            if hidden > 0 {
+            if info.holders_unseen {
                 // Whoever holds it may be one of those.
                 finding.outcome = Outcome::Undetermined;
                 finding.message.push_str(" that could be seen from this account");
@@ -182,13 +197,33 @@ impl Teller<'_> {
         }
     }
 
-    pub(super) fn files(&self, facts: &Facts, found: &mut Vec<Finding>) {
-        let gone: Vec<(String, u64)> = facts
-            .directories
-            .iter()
-            .filter(|(directory, _)| self.host.path(View::OURS, directory.as_bytes()).is_err_and(|reason| reason.is_absence()))
-            .map(|(directory, count)| (told_text(directory.as_bytes()), *count))
-            .collect();
+    /// What of it could not be seen goes to `unseen`.
+    pub(super) fn files(&self, facts: &Facts, found: &mut Vec<Finding>, unseen: &mut Vec<String>) {
+        let (mut gone, mut hidden): (Vec<(String, u64)>, Vec<String>) = Default::default();
+        for (directory, count) in &facts.directories {
+            match self.host.path(View::OURS, directory.as_bytes()) {
+                Ok(_) => {}
+                Err(reason) if reason.is_absence() => gone.push((told_text(directory.as_bytes()), *count)),
+                Err(reason) => hidden.push(format!("{} ({reason})", told_text(directory.as_bytes()))),
+            }
+        }
+        if !hidden.is_empty() {
+            let count = hidden.len() as u64;
+            unseen.push(format!(
+                "whether {} of sessions {} there is not known: {}",
+                counted(count, "directory", "directories"),
+                verb(count, "is", "are"),
+                named(hidden.iter().map(String::as_str), count)
+            ));
+        }
+        if facts.directories_left_out > 0 {
+            unseen.push(format!(
+                "{} in directories beyond the first {} {} not looked at",
+                plural(facts.directories_left_out, "session"),
+                audit::DIRECTORIES,
+                verb(facts.directories_left_out, "was", "were")
+            ));
+        }
         if !gone.is_empty() {
             let sessions = gone.iter().map(|(_, count)| count).sum();
             let message = format!(
@@ -205,6 +240,10 @@ impl Teller<'_> {
             return;
         }
         let stale = blackboard::stale(self.host, facts.directories.keys().map(String::as_str));
+        if !stale.unseen.is_empty() {
+            let count = stale.unseen.len() as u64;
+            unseen.push(format!("whether blackboards are there is not known of {}", named(stale.unseen.iter().map(String::as_str), count)));
+        }
         if stale.count > 0 {
             let message = format!("{} of blackboards {} older than five days", plural(stale.count, "file"), verb(stale.count, "is", "are"));
             let at = self.host.machine().taken_at();

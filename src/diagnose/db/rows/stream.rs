@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use crate::report::{Problem, Progress};
 use crate::store::{Opened, ReadAs, Refusal, Tables};
@@ -23,10 +24,25 @@ pub fn stream(
     tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<Result<(), Problem>> {
     let mut streamed = || -> Result<(), End> {
-        let (mut opened, tables) = store.open(progress)?;
-        if opened.read_as == ReadAs::Shared {
-            return beside_a_host(opened, &tables, question, telling, progress, tell);
-        }
+        let (opened, tables) = store.open(progress, false)?;
+        let (mut opened, tables) = if opened.read_as == ReadAs::Shared {
+            match beside_a_host(opened, &tables, question, telling, progress, tell) {
+                Err(Cut::Moment) => {}
+                Err(Cut::End(end)) => return Err(end),
+                Ok(()) => return Ok(()),
+            }
+            let (opened, tables) = store.open(progress, true)?;
+            if opened.read_as == ReadAs::Shared {
+                return match beside_a_host(opened, &tables, question, telling, progress, tell) {
+                    Err(Cut::Moment) => Err(Refusal::Endless.into()),
+                    Err(Cut::End(end)) => Err(end),
+                    Ok(()) => Ok(()),
+                };
+            }
+            (opened, tables)
+        } else {
+            (opened, tables)
+        };
         let told = each(&mut opened, &tables, question, telling, progress, tell);
         match told {
             Err(End::Output(error)) => Err(End::Output(error)),
@@ -42,7 +58,16 @@ pub fn stream(
     }
 }
 
-/// Reads to the end in a thread of its own, and lets the store go, while rows are still handed on.
+/// Why a store was not read to its end beside its host.
+enum Cut {
+    /// The question takes longer than the host is to be kept waiting, and nothing was handed on yet.
+    Moment,
+    /// As everywhere.
+    End(End),
+}
+
+/// Reads to the end in a thread of its own, and lets the store go, while rows are still handed on. Where it may only be read for a moment,
+/// none is handed on before that is over, for then the same question is put to a copy.
 fn beside_a_host(
     mut opened: Opened,
     tables: &Tables,
@@ -50,7 +75,8 @@ fn beside_a_host(
     telling: &Telling<'_>,
     progress: &Progress,
     tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> Result<(), End> {
+) -> Result<(), Cut> {
+    let hurried = opened.is_hurried();
     let spool = Spool::default();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
@@ -59,6 +85,16 @@ fn beside_a_host(
             drop(opened);
             read
         });
+        let join = |reading: ScopedJoinHandle<'_, Result<(), End>>| {
+            reading.join().unwrap_or_else(|_| Err(Refusal::Io("the reader of the store ended".to_owned()).into()))
+        };
+        let (mut reading, mut read) = (Some(reading), Ok(()));
+        if let Some(reading) = reading.take_if(|_| hurried) {
+            read = join(reading);
+            if matches!(read, Err(End::Store(Refusal::Endless))) {
+                return Err(Cut::Moment);
+            }
+        }
         let (mut rows, mut told) = (Vec::new(), 0);
         let mut hand_on = || {
             while spool.next(&mut rows)? {
@@ -70,9 +106,11 @@ fn beside_a_host(
         };
         let handed_on = hand_on();
         spool.end();
-        let read = reading.join().unwrap_or_else(|_| Err(Refusal::Io("the reader of the store ended".to_owned()).into()));
-        handed_on.map_err(End::Output)?;
-        read
+        handed_on.map_err(|error| Cut::End(End::Output(error)))?;
+        if let Some(reading) = reading {
+            read = join(reading);
+        }
+        read.map_err(Cut::End)
     })
 }
 
