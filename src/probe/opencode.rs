@@ -175,6 +175,7 @@ fn support(bed: &mut Bed) -> Result<Support, Stop> {
         if refused || bed.run(Way::Session(&session))?.has("WHOSEENV_MARK", &mark) {
             return Ok(Support::Yes(said));
         }
+        api::decided(unknown)?;
         return Ok(Support::No(format!("PUT to {said}; and no effect")));
     }
     // No route: 404 or 405 that speaks of no session, or a page that stands for every path.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::host::Pid;
 use crate::host::http::{Http, NoAnswer, Question, Reply};
+use crate::probe::Stop;
 
 /// Which API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,18 @@ pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswe
 /// When there is no answer.
 pub fn ask(http: &Http, method: &str, path: &str, body: Option<&Value>, patience: Duration) -> Result<Reply, NoAnswer> {
     http.ask(&Question { method, path, headers: &[], body }, patience).wait()
+}
+
+/// An answer that says what the host makes of the request. A host that fails, or wants a password or more time, says
+/// nothing of it.
+///
+/// # Errors
+/// When it is none.
+pub fn decided(reply: Reply) -> Result<Reply, Stop> {
+    match reply.status {
+        401 | 403 | 407 | 408 | 429 | 500.. => Err(Stop::Answered(reply.status, format!("the host answers {}", reply.shape()))),
+        _ => Ok(reply),
+    }
 }
 
 /// What a session of a probe is called.

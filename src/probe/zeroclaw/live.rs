@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Options;
+use super::bed::NOT_FOUND;
 use super::client::Client;
 use super::sessions::{marked, onto, words};
 use crate::agent::{Listener, Role, discover};
 use crate::host::files::stat_named;
 use crate::host::http::NoAnswer;
+use crate::host::lines::Said;
 use crate::host::{Host, interrupt};
 use crate::probe::claims::{Z5, ZEROCLAW};
 use crate::probe::trail::judge;
@@ -110,8 +112,9 @@ fn remove(client: &mut Client, sessions: &[String], cleanup: &mut Cleanup) {
         let _ = client.call("session/delete", &which);
         // A second deletion tells whether the first one left anything.
         match client.call("session/close", &which) {
-            Ok(said) if said.code().is_some() => gone += 1,
-            Ok(_) => cleanup.failed(format!("session {session}"), "it can still be closed"),
+            Ok(said) if said.code() == Some(NOT_FOUND) => gone += 1,
+            Ok(said @ Said::Error { .. }) => cleanup.failed(format!("session {session}"), words(&said)),
+            Ok(Said::Result(_)) => cleanup.failed(format!("session {session}"), "it can still be closed"),
             Err(no) => {
                 cleanup.looked_again = false;
                 cleanup.failed(format!("session {session}"), no.to_string());

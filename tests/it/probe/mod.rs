@@ -3,6 +3,7 @@
 mod bad_hosts;
 mod contract;
 mod exec;
+mod full_disk;
 mod live;
 mod live_ends;
 mod nature;
