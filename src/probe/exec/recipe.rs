@@ -84,6 +84,9 @@ pub struct Recipe {
     pub in_band: bool,
     /// What must be seen.
     pub expect: Expect,
+    /// It came with the program: nothing in it is a secret of anybody's.
+    #[serde(skip)]
+    pub shipped: bool,
 }
 
 /// A request that injects.
@@ -162,7 +165,9 @@ pub enum RecipeError {
 
 /// The recipes that are part of the program.
 pub fn built_in() -> Vec<Recipe> {
-    parse(BUILT_IN).unwrap_or_default()
+    let mut recipes = parse(BUILT_IN).unwrap_or_default();
+    recipes.iter_mut().for_each(|recipe| recipe.shipped = true);
+    recipes
 }
 
 /// Parses a file of recipes.
