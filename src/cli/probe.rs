@@ -8,7 +8,7 @@ mod zeroclaw;
 use super::Global;
 use crate::report::Exit;
 
-pub use page::{cleanup, page, word};
+pub use page::{cleanup, page, plan, word};
 
 /// Inject an environment into a host, run a command there, and read back what it saw, with a control
 ///

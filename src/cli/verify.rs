@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::probe::{cleanup, word};
+use super::probe::{cleanup, plan, word};
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::subject::Narrow;
 use crate::diagnose::verify::{self, Agent, Data, Live, Query};
@@ -26,6 +26,9 @@ pub struct Args {
     /// The program, and by it the daemon: the one of yours that runs this very file. Without it, the program of the running daemon
     #[arg(long, value_name = "FILE")]
     bin: Option<PathBuf>,
+    /// Print every request and process that would be made, and make none
+    #[arg(long)]
+    dry_run: bool,
     /// Longest wait for one answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -73,11 +76,14 @@ pub fn run(args: Args, global: &Global) -> Exit {
             .hint(format!("Name the program: whoseenv verify {} --bin FILE", agent.id()));
         return start.problem("verify", &problem);
     };
+    let query = Query { agent, program, patience: Duration::from_secs(args.timeout) };
+    if args.dry_run {
+        return start.answer(verify::plan(&query, &live), |report| page(report, start.verbose));
+    }
     if let Err(error) = interrupt::watch() {
         return start.problem("verify", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
     }
     let progress = Progress::new(format!("verify {}", agent.id()), Some(14), global.quiet);
-    let query = Query { agent, program, patience: Duration::from_secs(args.timeout) };
     match verify::verify(&start.host, &start.redactor, &query, &live, &progress) {
         Ok(report) => {
             drop(progress);
@@ -90,6 +96,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
 fn page(report: &Report<Data>, verbose: bool) -> Page {
     let data = &report.data;
     let mut page = Page::new();
+    if !data.probe.plan.is_empty() {
+        plan(&mut page, &data.probe);
+        return page;
+    }
     page.heading(match data.probe.host.as_ref().and_then(|host| host.version.as_deref()) {
         Some(version) => format!("{} {version}, {}", data.agent, data.program),
         None => format!("{}, {}", data.agent, data.program),

@@ -30,9 +30,9 @@ pub struct Data {
     pub agent: String,
     /// The program that was started for the experiments.
     pub program: String,
-    /// Live contrast, injection, control, binary: in this order.
+    /// Live contrast, injection, control, binary: in this order. None under `--dry-run`.
     pub lines: Vec<Line>,
-    /// What this means for the one who asks.
+    /// What this means for the one who asks; empty under `--dry-run`.
     pub meaning: String,
     /// The experiments, claim by claim.
     pub probe: probe::Data,
@@ -156,6 +156,22 @@ pub fn verify(
     report.findings.extend(unknown);
     report.notes = live.subject.as_ref().map(|live| live.notes.clone()).unwrap_or_default();
     Ok(report)
+}
+
+/// What would be done, and is not.
+pub fn plan(query: &Query, live: &Live) -> Report<Data> {
+    let mut probe = match query.agent {
+        Agent::OpenCode => probe::opencode::plan(&probe::opencode::Target::Spawn(query.program.clone())),
+        Agent::ZeroClaw => probe::zeroclaw::plan(&probe::zeroclaw::Target::Spawn(query.program.clone()), false),
+    };
+    let daemon = match live.subject.as_ref().and_then(|subject| subject.stat.as_ref()) {
+        Some(stat) => format!("read /proc/{}/environ, the daemon's, and this terminal's environment", stat.pid),
+        None => format!("read no daemon's environment: {}", live.why),
+    };
+    probe.plan.insert(0, daemon);
+    probe.plan.insert(1, format!("read {}, for what its code shows", query.program.display()));
+    let (agent, program) = (query.agent.id().to_owned(), query.program.display().to_string());
+    Report::new("verify", Data { agent, program, lines: Vec::new(), meaning: String::new(), probe })
 }
 
 /// The live daemon's environment against this terminal's.

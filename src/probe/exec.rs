@@ -19,14 +19,14 @@ use crate::report::Progress;
 use crate::verdict::Outcome;
 
 use super::nest::Nest;
-use super::readback::{Readback, Seen, Silence};
+use super::readback::{Readback, Silence};
 use super::trail::{Stop, Trail};
 use super::{Channel, Cleanup, Data, Judged, Probed, listed, token};
 use recipe::Recipe;
 use steps::Steps;
 use veil::Veil;
 
-use super::in_band::Telling;
+use super::in_band::Shown;
 
 /// What a shell adds by itself, beside what a recipe allows it.
 const SHELLS: [&str; 4] = ["PWD", "SHLVL", "OLDPWD", "_"];
@@ -126,7 +126,7 @@ fn control(recipe: &Recipe, words: &[String], readback: &Readback, steps: &mut S
     let seen = once(readback, steps, words, recipe)?;
     let injected = expectations(recipe, steps, &seen).into_iter().filter(|(_, injected, _)| *injected).collect::<Vec<_>>();
     let told = injected.is_empty() || injected.iter().any(|(_, _, holds)| !holds);
-    told_of(trail, "without the injection", &seen, "");
+    trail.shown(&seen, "without the injection");
     trail.control(told, "what is expected is there without the injection too")
 }
 
@@ -152,42 +152,10 @@ fn runs(
         let all = expectations(recipe, steps, &seen);
         let broken: Vec<_> = all.iter().filter(|(_, _, holds)| !holds).map(|(what, ..)| what.clone()).collect();
         let which = if times > 1 { format!("run {number} of {times}") } else { "the run".to_owned() };
-        told_of(trail, &which, &seen, &format!("{} of {} expectations hold", all.len() - broken.len(), all.len()));
+        trail.shown(&seen, format!("{which}: {} of {} expectations hold", all.len() - broken.len(), all.len()));
         trail.holds(broken.is_empty(), || format!("{which}: {}", broken.join("; ")));
     }
     Ok(())
-}
-
-/// What one run showed.
-enum Shown {
-    /// Out of band.
-    Shell(Box<Seen>),
-    /// In band.
-    Told(Telling),
-}
-
-impl Shown {
-    fn is_set(&self, name: &str) -> bool {
-        match self {
-            Shown::Shell(seen) => seen.get(name).is_some(),
-            Shown::Told(told) => told.is_set(name),
-        }
-    }
-
-    fn equals(&self, name: &str, value: &str) -> bool {
-        match self {
-            Shown::Shell(seen) => seen.has(name, value),
-            Shown::Told(told) => told.equals(name),
-        }
-    }
-}
-
-fn told_of(trail: &mut Trail, which: &str, shown: &Shown, what: &str) {
-    let dash = if what.is_empty() { "" } else { ": " };
-    match shown {
-        Shown::Shell(seen) => trail.shell(seen, format!("{which}{dash}{what}")),
-        Shown::Told(told) => trail.output("the command's output, in band", format!("{which}{dash}{what}; {}", told.words())),
-    }
 }
 
 /// Every expectation: in words, whether it is about what was injected, whether it holds.
@@ -292,7 +260,7 @@ fn round((recipe, veil): (&Recipe, &Veil<'_>), run: &[String], times: u32, injec
         "make a private directory below the directory for temporary files, mode 0700, and listen on a socket; each command has a fixed environment".to_owned() + &also,
     );
     let lines = |text: &str| {
-        let whole = injecting || steps::without_injection(text) == text;
+        let whole = injecting || recipe.without_injection(text) == text;
         if whole { "" } else { ", without the lines that inject" }
     };
     plan.extend(recipe.files.iter().map(|(path, text)| format!("write DIR/{path}{}", lines(text))));

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::readback::quoted;
+use super::readback::{Seen, quoted};
 use super::{Stop, token};
 
 /// A command that tells in band of some names.
@@ -40,8 +40,7 @@ impl InBand {
         let mut command = format!("r=no; if [ -r {path} ]; then r=yes; . {path}; fi; ");
         let mut values = String::new();
         for (number, (name, value)) in names.iter().enumerate() {
-            let letters = |(at, byte): (usize, u8)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit();
-            if name.is_empty() || !name.bytes().enumerate().all(letters) {
+            if !is_shell_name(name) {
                 return Err(Stop::Failed(format!("{name}: a shell has no variable of this name, so that it cannot be read in band")));
             }
             let same = match value {
@@ -51,7 +50,7 @@ impl InBand {
                         "if [ $r = no ]; then e=unread; elif [ \"${{{name}-}}\" = \"$whoseenv_{number}\" ]; then e=same; else e=other; fi"
                     )
                 }
-                None => "e=other".to_owned(),
+                None => "e=unasked".to_owned(),
             };
             command.push_str(&format!(
                 "if [ \"${{{name}+x}}\" ]; then s=set; else s=unset; fi; {same}; echo {mark} {name} $s ${{#{name}}} $e; "
@@ -77,7 +76,7 @@ impl InBand {
         if told.0.len() < self.names {
             return Err(Stop::Failed("the host's shell did not call, and nothing came in band either".to_owned()));
         }
-        if told.0.values().any(|(_, _, same)| same.is_none()) {
+        if told.0.values().any(|told| told.same == Same::Unread) {
             return Err(Stop::Failed(
                 "the host's shell may not read the private file with what was injected, to compare with it".to_owned(),
             ));
@@ -86,29 +85,78 @@ impl InBand {
     }
 }
 
+/// Whether a shell can have a variable of this name.
+pub fn is_shell_name(name: &str) -> bool {
+    let letters = |(at, byte): (usize, u8)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit();
+    !name.is_empty() && name.bytes().enumerate().all(letters)
+}
+
 /// What a command told in band of some names: set or unset, length, whether it equals what was injected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Telling(HashMap<String, (bool, usize, Option<bool>)>);
+pub struct Telling(HashMap<String, Told>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    set: bool,
+    length: usize,
+    same: Same,
+}
+
+/// Whether a value is the one that was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Same {
+    Yes,
+    No,
+    /// There was nothing to compare with.
+    Unasked,
+    /// The shell could not read what to compare with.
+    Unread,
+}
 
 impl Telling {
-    /// Reads `WHOSEENV-<mark> NAME set|unset LENGTH same|other|unread` lines.
+    /// Reads `WHOSEENV-<mark> NAME set|unset LENGTH same|other|unasked|unread` lines.
     pub fn parse(text: &str, mark: &str) -> Telling {
         let row = |line: &str| {
             let mut parts = line.trim_end().strip_prefix(mark)?.split(' ').skip(1);
             let (name, set, length, same) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-            Some((name.to_owned(), (set == "set", length.parse().ok()?, (same != "unread").then_some(same == "same"))))
+            let same = match same {
+                "same" => Same::Yes,
+                "unasked" => Same::Unasked,
+                "unread" => Same::Unread,
+                _ => Same::No,
+            };
+            Some((name.to_owned(), Told { set: set == "set", length: length.parse().ok()?, same }))
         };
         Telling(text.lines().filter_map(row).collect())
     }
 
     /// Whether the name is set.
     pub fn is_set(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|(set, ..)| *set)
+        self.0.get(name).is_some_and(|told| told.set)
     }
 
     /// Whether it equals what was injected.
     pub fn equals(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|(_, _, same)| *same == Some(true))
+        self.0.get(name).is_some_and(|told| told.set && told.same == Same::Yes)
+    }
+
+    /// Whether a name that was asked about is not set, or has another value than the one asked about.
+    pub fn differs(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|told| !told.set || told.same == Same::No)
+    }
+
+    /// The names of which both do not tell the same.
+    pub fn differing(&self, other: &Telling) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.0.keys().chain(other.0.keys()).filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// So many names were asked about, so many of them with a value.
+    pub fn count(&self) -> (usize, usize) {
+        (self.0.len(), self.0.values().filter(|told| told.same != Same::Unasked).count())
     }
 
     /// As evidence has it.
@@ -116,10 +164,37 @@ impl Telling {
         let mut all: Vec<_> = self
             .0
             .iter()
-            .map(|(name, (set, length, _))| if *set { format!("{name} is set, {length} bytes") } else { format!("{name} is unset") })
+            .map(|(name, told)| if told.set { format!("{name} is set, {} bytes", told.length) } else { format!("{name} is unset") })
             .collect();
         all.sort();
         all.join(", ")
+    }
+}
+
+/// What a shell was seen to have.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    /// Out of band: its whole block.
+    Shell(Box<Seen>),
+    /// In band: what it told of the names that it was asked about.
+    Told(Telling),
+}
+
+impl Shown {
+    /// Whether the name is set.
+    pub fn is_set(&self, name: &str) -> bool {
+        match self {
+            Shown::Shell(seen) => seen.get(name).is_some(),
+            Shown::Told(told) => told.is_set(name),
+        }
+    }
+
+    /// Whether it has this value, which in band is the one that was asked about.
+    pub fn equals(&self, name: &str, value: &str) -> bool {
+        match self {
+            Shown::Shell(seen) => seen.has(name, value),
+            Shown::Told(told) => told.equals(name),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod mark;
 mod plain;
 mod plan;
 mod removal;
+mod shown;
 pub mod spawn;
 mod uploads;
 
@@ -109,6 +110,9 @@ pub fn experiments(bed: &mut Bed, restart: Option<Restart<'_>>, places: &[PathBu
         let own = host_environ();
         bed.plugins = bed.extra(seen).into_iter().filter(|name| own.get(name).is_none()).collect();
     }
+    if let Err(Stop::Silent(why)) = &plain {
+        bed.mute = Some(why.clone());
+    }
     course.step(bed, &claims::O1, |bed, trail| plain::child_of_daemon(bed, &plain, trail));
     course.step(bed, &claims::O2, |bed, trail| plain::daemons_environment(bed, &plain, trail));
     course.step(bed, &claims::O13, plain::requests);
@@ -172,7 +176,7 @@ fn support(bed: &mut Bed) -> Result<Support, Stop> {
     if real.status == 204 && real.body.is_empty() {
         // A 204 alone proves nothing: the refusal of an unknown session does, or the effect.
         let refused = unknown.status == 404 && tagged(&unknown);
-        if refused || bed.run(Way::Session(&session))?.has("WHOSEENV_MARK", &mark) {
+        if refused || bed.look(&session, &[("WHOSEENV_MARK", &mark)])?.equals("WHOSEENV_MARK", &mark) {
             return Ok(Support::Yes(said));
         }
         api::decided(unknown)?;

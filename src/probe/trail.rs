@@ -6,6 +6,7 @@ use crate::host::http::NoAnswer;
 use crate::host::trawl::{Catch, ENCODINGS, trawl};
 use crate::verdict::{Evidence, How, Outcome};
 
+use super::in_band::Shown;
 use super::readback::Seen;
 use super::{Channel, Claim, Judged, listed, now};
 
@@ -85,6 +86,14 @@ impl Trail {
     pub fn output(&mut self, source: impl Into<String>, detail: impl Into<String>) {
         self.readback = Some(Channel::Output);
         self.saw(source, How::RunsACommand, detail);
+    }
+
+    /// A shell was read, or told in band: what of it matters.
+    pub fn shown(&mut self, shown: &Shown, detail: impl Into<String>) {
+        match shown {
+            Shown::Shell(seen) => self.shell(seen, detail),
+            Shown::Told(told) => self.output("the command's output, in band", format!("{}; {}", detail.into(), told.words())),
+        }
     }
 
     /// Something that the claim says; what was seen instead, where it does not hold.

@@ -17,9 +17,10 @@ use crate::report::{Exit, Problem, Progress};
 /// started) prompts that its own model answers. CREATES: with --spawn a private home below the directory for
 /// temporary files with the host, its database and its logs in it; with --live sessions, shells and PTYs in the daemon,
 /// and a private directory. REMOVED: with --spawn the host is ended and the home removed; with --live every session, shell
-/// and PTY is deleted and asked for again. LEFT on a live host, by its own nature: one row for the directory, lines
-/// in its log, freed database pages, and on the preview an empty output file for each session shell, which is
-/// removed. The registration file is read for the password and never written.
+/// and PTY is deleted and asked for again, and on the preview the empty output file of each session shell is removed. LEFT
+/// on a live host, by its own nature: one row for the directory, lines in its log, freed database pages, and what its first
+/// session brings, whoever opens it: unpacked libraries, empty directories, on 1.x a .gitignore and npm's cache. The
+/// registration file is read for the password and never written.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run this program in a private home and probe that

@@ -19,10 +19,7 @@ pub fn page(report: &Report<Data>, verbose: bool) -> Page {
     let data = &report.data;
     let mut page = Page::new();
     if !data.plan.is_empty() {
-        page.heading("Would be done, and is not");
-        for line in &data.plan {
-            page.hanging(2, 4, line);
-        }
+        plan(&mut page, data);
         return page;
     }
     if let Some(host) = &data.host {
@@ -54,6 +51,14 @@ pub fn page(report: &Report<Data>, verbose: bool) -> Page {
     }
     cleanup(&mut page, data);
     page
+}
+
+/// What would be done.
+pub fn plan(page: &mut Page, data: &Data) {
+    page.heading("Would be done, and is not");
+    for line in &data.plan {
+        page.hanging(2, 4, line);
+    }
 }
 
 /// What was removed, and what is left.

@@ -15,7 +15,8 @@ use crate::report::{Exit, Problem, Progress};
 /// the shell tool, and approvals of that call. CREATES: with --spawn a private home below the directory for temporary
 /// files with the daemon, its configuration, tables and logs in it, and for Z8 a second daemon with this account in
 /// its roster; with --live two sessions. REMOVED: with --spawn the daemons are ended and the home removed; with --live both
-/// sessions are closed, deleted and asked for again. LEFT on a live daemon, by its own nature: lines in its log.
+/// sessions are closed, deleted and asked for again. LEFT on a live daemon, by its own nature: lines in its log, and the
+/// workspace that it makes for an agent's first session.
 /// A live daemon has a model of its own, so that Z5 alone is judged there.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -24,7 +24,10 @@ pub const KEYS: [(&str, &str); 19] = [
     ("http", "A request that injects: before the run, and not before the control; to loopback alone: method, url, body (JSON)."),
     ("run", "The command that makes the host run {command}."),
     ("run_env", "Variables of that command alone, which the control has not."),
-    ("stdin", "What that command reads; the control without the lines that hold {nonce} or {canary}, and so it is with files."),
+    (
+        "stdin",
+        "What that command reads; the control without the lines that hold {nonce}, {canary}, or a name of set with its value, and so it is with files.",
+    ),
     (
         "control",
         "The run without the injection, in a private directory of its own: what set and added name must not be there as expected. Without it the run's own words, for an injection by run_env, stdin, files, inject or http.",
@@ -207,6 +210,15 @@ pub fn sound(recipe: &Recipe) -> Result<(), RecipeError> {
 }
 
 impl Recipe {
+    /// What a round without the injection has of a text: the lines without what only this probe could have put there, and
+    /// without those that name a variable of `set` with its value. A line that runs the command stays.
+    pub fn without_injection(&self, text: &str) -> String {
+        let assigns =
+            |line: &str| self.expect.set.iter().any(|(name, value)| line.contains(name.as_str()) && line.contains(value.as_str()));
+        let injects = |line: &str| line.contains("{nonce}") || line.contains("{canary}") || !line.contains("{command}") && assigns(line);
+        text.split_inclusive('\n').filter(|line| !injects(line)).collect()
+    }
+
     /// What it expects is seen in the shell's whole block alone.
     pub fn needs_whole_block(&self) -> bool {
         self.expect.only.is_some() || !self.expect.added.is_empty()

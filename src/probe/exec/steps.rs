@@ -30,11 +30,6 @@ pub struct Steps<'r> {
     began: bool,
 }
 
-/// What a round without the injection has of a text: the lines without what only this probe could have put there.
-pub fn without_injection(text: &str) -> String {
-    text.split_inclusive('\n').filter(|line| !line.contains("{nonce}") && !line.contains("{canary}")).collect()
-}
-
 /// Why a command did not do what it is for.
 enum Failure {
     /// It ended, and said so.
@@ -92,7 +87,7 @@ impl<'r> Steps<'r> {
     ) -> Result<Steps<'r>, Stop> {
         let steps = Steps { recipe, veil, nest, words, patience, server: None, injecting, began: false };
         for (path, text) in &recipe.files {
-            let text = if injecting { text.clone() } else { without_injection(text) };
+            let text = if injecting { text.clone() } else { recipe.without_injection(text) };
             nest.write(path, &steps.filled(&text)).map_err(|error| failed_step(path, &error.to_string()))?;
         }
         Ok(steps)
@@ -127,7 +122,7 @@ impl<'r> Steps<'r> {
         let argv: Vec<OsString> = argv.iter().map(|word| fill(word).into()).collect();
         let env = self.environment(more);
         let stdin = self.recipe.stdin.as_ref().filter(|_| more);
-        let stdin = stdin.map(|text| if self.injecting { text.clone() } else { without_injection(text) });
+        let stdin = stdin.map(|text| if self.injecting { text.clone() } else { self.recipe.without_injection(text) });
         let stdin = stdin.as_ref().map(fill).map(String::into_bytes);
         let recipe = child::Recipe { argv, env, cwd: self.nest.join("work"), leaves: true };
         Child::start_with(&recipe, stdin).map_err(|error| failed_step(&what, &error.to_string()))

@@ -11,10 +11,9 @@ use crate::host::{Environ, Host, Pid, interrupt};
 use super::api::{self, Dialect, Health, Name, Request, ask};
 use super::mark::Mark;
 use super::plain::Addition;
-use crate::probe::in_band::{InBand, Telling};
+use crate::probe::Stop;
 use crate::probe::readback::{Expected, Readback, Seen, Silence};
 use crate::probe::stub_model::StubModel;
-use crate::probe::{Stop, shown};
 
 /// What a host lays over a command's environment, or its shell adds: by name. What stands there is O7's matter.
 pub const OVERLAY: [&str; 11] =
@@ -45,6 +44,8 @@ pub struct Bed {
     pub patience: Duration,
     /// Names that are laid over every session's shell and are not the host's own overlay: a plugin's.
     pub plugins: Vec<String>,
+    /// Why no session's shell can call, where none can: then they tell in band.
+    pub mute: Option<String>,
     /// What everything that is made is called by.
     pub(super) mark: Mark,
     pub(super) made: Made,
@@ -116,7 +117,21 @@ impl Bed {
         let block = Host::live().process(daemon).environ();
         let block = block.map_err(|reason| Stop::Failed(format!("/proc/{daemon}/environ: {reason}")))?;
         let (mark, made) = (Mark::new()?, Made::default());
-        Ok(Bed { http, health, daemon, block, readback, model: None, place, private, patience, plugins: Vec::new(), mark, made })
+        Ok(Bed {
+            http,
+            health,
+            daemon,
+            block,
+            readback,
+            model: None,
+            place,
+            private,
+            patience,
+            plugins: Vec::new(),
+            mute: None,
+            mark,
+            made,
+        })
     }
 
     /// Which API it speaks.
@@ -315,23 +330,6 @@ impl Bed {
         }
     }
 
-    /// A session's shell, in band: for a host whose shells cannot call.
-    ///
-    /// # Errors
-    /// When nothing comes either.
-    pub fn in_band(&self, session: &str, names: &[(String, Option<String>)]) -> Result<Telling, Stop> {
-        let asking = InBand::about(names, &self.private)?;
-        let reply = self.send(&self.dialect().shell(session, asking.command()))?;
-        // 1.x has the output in the answer, the preview and 2.x in the session's messages.
-        let answer = match self.dialect() {
-            Dialect::V1 => reply,
-            Dialect::V2 => ask(&self.http, "GET", &self.dialect().messages(session), None, self.patience)?,
-        };
-        let mut texts = Vec::new();
-        strings(&answer.json().unwrap_or_default(), &mut texts);
-        asking.told(&texts.join("\n"))
-    }
-
     /// Notes what an answer says was made.
     pub(super) fn note(&mut self, kind: Kind, reply: &Reply) {
         match (kind, self.dialect().id(reply)) {
@@ -340,16 +338,6 @@ impl Bed {
             (Kind::Bare, Some(id)) => self.made.shells.push(id),
             _ => {}
         }
-    }
-
-    /// Where the command's environment is not the daemon's: missing or other values, the overlay's names apart.
-    pub fn deviations(&self, seen: &Seen) -> Vec<String> {
-        let theirs = self.block.entries.iter().map(|entry| entry.name.lossy().into_owned());
-        let other = |name: &String| !OVERLAY.contains(&name.as_str()) && seen.block.get(name) != self.block.get(name);
-        theirs
-            .filter(other)
-            .map(|name| format!("{} {}", shown(&name), if seen.get(&name).is_some() { "is another" } else { "is missing" }))
-            .collect()
     }
 
     /// Names that are neither the daemon's nor the overlay's.
@@ -377,16 +365,4 @@ pub(super) fn added((method, path, body): Request, addition: &Addition) -> Reque
         body[name] = value.clone();
     }
     (method, if addition.query.is_empty() { path } else { format!("{path}?{}", addition.query) }, Some(body))
-}
-
-/// Every text in a JSON value that is called `output`.
-fn strings(value: &Value, texts: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| match value {
-            Value::String(text) if key == "output" => texts.push(text.clone()),
-            other => strings(other, texts),
-        }),
-        Value::Array(items) => items.iter().for_each(|item| strings(item, texts)),
-        _ => {}
-    }
 }

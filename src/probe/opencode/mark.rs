@@ -1,7 +1,8 @@
 //! By what a probe's sessions, PTYs and shells are known in a live host, also to the next probe after this one was killed.
 //!
 //! A mark is in the title of each, or in the id of a session; whoever made it holds an abstract socket of that name, so
-//! that nobody takes a living probe's things for leftovers.
+//! that nobody takes a living probe's things for leftovers. Such names are those of a network namespace: a daemon on loopback
+//! is asked from its own alone, so that every probe of it sees the others.
 
 use std::time::Duration;
 

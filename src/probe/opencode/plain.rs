@@ -6,12 +6,14 @@ use super::Support;
 use super::api::Dialect;
 use super::bed::{Bed, OVERLAY, Way};
 use crate::host::Host;
+use crate::probe::in_band::Shown;
 use crate::probe::readback::Seen;
 use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
 /// O1: whose child it is.
 pub fn child_of_daemon(bed: &Bed, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
+    bed.not_in_band("it cannot be told whose child a command is")?;
     let seen = plain.as_ref().map_err(Clone::clone)?;
     trail.shell(seen, format!("its parent is {} ({}); the daemon is {}", seen.parent_name, seen.parent, bed.daemon));
     trail.holds(seen.parent == bed.daemon, || format!("the parent is {}, not the daemon {}", seen.parent, bed.daemon));
@@ -20,39 +22,40 @@ pub fn child_of_daemon(bed: &Bed, plain: &Result<Seen, Stop>, trail: &mut Trail)
 
 /// O2: without an upload the daemon's environment.
 pub fn daemons_environment(bed: &mut Bed, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
-    let seen = match plain {
-        Ok(seen) => seen,
-        Err(Stop::Silent(why)) => return in_band(bed, why, trail),
-        Err(stop) => return Err(stop.clone()),
-    };
     let own = Host::live().process(std::process::id()).environ().map_err(|reason| Stop::Failed(reason.to_string()))?;
     let differ = own.entries.iter().filter(|entry| entry.value.as_ref() != bed.block.get(&entry.name.lossy())).count();
     let lacks = bed.block.entries.iter().filter(|entry| own.get(&entry.name.lossy()).is_none()).count();
     trail.control(differ + lacks > 0, "the one who asks has the daemon's own environment")?;
-    let deviations = bed.deviations(seen);
-    let extra = bed.extra(seen);
-    let also = if extra.is_empty() { String::new() } else { format!("; also there: {}", listed(&extra)) };
     let count = bed.block.entries.len();
     trail.saw(format!("/proc/{}/environ", bed.daemon), How::Passive, format!("the daemon was started with {count} variables"));
-    trail.shell(seen, format!("{} of the daemon's values are not there as they are{also}", deviations.len()));
+    let seen = match plain {
+        Ok(seen) => Shown::Shell(Box::new(seen.clone())),
+        Err(Stop::Silent(why)) => {
+            trail.saw("out of band", How::RunsACommand, format!("{why}; read in band instead"));
+            let session = bed.session()?;
+            Shown::Told(bed.tell(&session, &[])?)
+        }
+        Err(stop) => return Err(stop.clone()),
+    };
+    let deviations = bed.deviations(&seen);
+    match &seen {
+        Shown::Shell(seen) => {
+            let extra = bed.extra(seen);
+            let also = if extra.is_empty() { String::new() } else { format!("; also there: {}", listed(&extra)) };
+            trail.shell(seen, format!("{} of the daemon's values are not there as they are{also}", deviations.len()));
+            let asker = extra.iter().filter(|name| own.get(name).is_some() && own.get(name) == seen.block.get(name));
+            let asker: Vec<_> = asker.cloned().collect();
+            trail.holds(asker.is_empty(), || format!("of the one who asks: {}", listed(&asker)));
+        }
+        Shown::Told(told) => {
+            let (names, values) = told.count();
+            trail.shown(
+                &seen,
+                format!("of {names} of the daemon's names whether they are set, of {values} whether the value is the daemon's"),
+            );
+        }
+    }
     trail.holds(deviations.is_empty(), || format!("not the daemon's: {}", deviations.join(", ")));
-    let asker: Vec<_> = extra.iter().filter(|name| own.get(name).is_some() && own.get(name) == seen.block.get(name)).cloned().collect();
-    trail.holds(asker.is_empty(), || format!("of the one who asks: {}", listed(&asker)));
-    Ok(())
-}
-
-/// O2 where no shell can call: the names that only the daemon has, by equality.
-fn in_band(bed: &mut Bed, why: &str, trail: &mut Trail) -> Result<(), Stop> {
-    trail.saw("out of band", How::RunsACommand, format!("{why}; read in band instead"));
-    let session = bed.session()?;
-    let names = ["WHOSEENV_FROZEN", "DISPLAY", "HOME"]
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), Some(bed.block.text(name)?.to_owned()))));
-    let names: Vec<_> = names.collect();
-    let told = bed.in_band(&session, &names)?;
-    trail.output("the command's output, in band", told.words());
-    let wrong: Vec<_> = names.iter().filter(|(name, _)| !told.equals(name)).map(|(name, _)| name.clone()).collect();
-    trail.holds(wrong.is_empty(), || format!("not the daemon's: {}", wrong.join(", ")));
     Ok(())
 }
 
@@ -85,6 +88,7 @@ fn overlay_of_ptys(dialect: Dialect) -> Overlay {
 
 /// O7: what is laid over everything else.
 pub fn overlay(bed: &mut Bed, support: &Support, plain: &Result<Seen, Stop>, trail: &mut Trail) -> Result<(), Stop> {
+    bed.not_in_band("nothing can be told of values that were not injected")?;
     let dialect = bed.dialect();
     let expected = overlay_of_commands(dialect);
     for (name, value) in expected {
@@ -143,6 +147,7 @@ fn laid(trail: &mut Trail, what: &str, seen: &Seen, overlay: Overlay) {
 
 /// O10: a PTY, and a command that names no session.
 pub fn without_session(bed: &mut Bed, support: &Support, trail: &mut Trail) -> Result<(), Stop> {
+    bed.not_in_band("nothing can be told of a PTY, whose output no answer holds")?;
     let mark = nonce("pty")?;
     let session = match support {
         Support::Yes(_) => bed.uploaded(&map(&[("WHOSEENV_MARK", &mark)]))?,
@@ -152,7 +157,7 @@ pub fn without_session(bed: &mut Bed, support: &Support, trail: &mut Trail) -> R
         let own = bed.run(Way::Session(&session))?;
         trail.control(own.has("WHOSEENV_MARK", &mark), "the session's own shell does not see its upload")?;
         let fresh = bed.session()?;
-        let plain = bed.run(Way::Session(&fresh))?;
+        let plain = bed.look(&fresh, &[])?;
         trail.control(bed.deviations(&plain).is_empty(), "a session without an upload has not the daemon's environment")?;
     }
     let mut ways = vec![("a PTY", Way::Pty)];
@@ -161,10 +166,10 @@ pub fn without_session(bed: &mut Bed, support: &Support, trail: &mut Trail) -> R
         Dialect::V1 => trail.saw("/api/shell", How::Connects, "1.x has no such path; a PTY alone was asked"),
     }
     for (what, way) in ways {
-        let seen = bed.run(way)?;
+        let seen = Shown::Shell(Box::new(bed.run(way)?));
         let deviations = bed.deviations(&seen);
-        trail.shell(&seen, format!("{what}: {} of the daemon's values are not there as they are", deviations.len()));
-        trail.holds(!seen.has("WHOSEENV_MARK", &mark), || format!("{what} has the session's upload"));
+        trail.shown(&seen, format!("{what}: {} of the daemon's values are not there as they are", deviations.len()));
+        trail.holds(!seen.equals("WHOSEENV_MARK", &mark), || format!("{what} has the session's upload"));
         trail.holds(deviations.is_empty(), || format!("{what}: {}", deviations.join(", ")));
     }
     Ok(())
@@ -214,16 +219,24 @@ pub fn additions(mark: &str) -> [Addition; 3] {
 /// O13: fields of a request that might be taken for an environment.
 pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let session = bed.session()?;
-    let plain = bed.run(Way::Session(&session))?;
-    trail.control(bed.deviations(&plain).is_empty(), "a run without these fields has not the daemon's environment")?;
     let mark = nonce("request")?;
+    let asked = [("WHOSEENV_REQUEST", mark.as_str())];
+    let plain = bed.look(&session, &asked)?;
+    trail.control(bed.deviations(&plain).is_empty(), "a run without these fields has not the daemon's environment")?;
     for addition in additions(&mark) {
         let what = addition.what;
-        let running = bed.start_with(&session, &addition)?;
-        match bed.finish(running) {
+        let seen = match &plain {
+            Shown::Shell(_) => {
+                bed.start_with(&session, &addition).and_then(|running| bed.finish(running)).map(|seen| Shown::Shell(Box::new(seen)))
+            }
+            Shown::Told(_) => {
+                bed.ask_in_band(&session, &asked, Some(&addition)).and_then(|asking| bed.hear(&session, &asking)).map(Shown::Told)
+            }
+        };
+        match seen {
             Ok(seen) => {
                 let changed = differing(&plain, &seen);
-                trail.shell(&seen, format!("with {what}: {} values differ from the run without them", changed.len()));
+                trail.shown(&seen, format!("with {what}: {} values differ from the run without them", changed.len()));
                 trail.holds(changed.is_empty(), || format!("{what} changed {}", listed(&changed)));
             }
             // A request that is refused changes nothing.
@@ -237,9 +250,17 @@ pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Names whose value, or whose being there, is not the same in both.
-fn differing(a: &Seen, b: &Seen) -> Vec<String> {
-    let mut names: Vec<String> = a.names().into_iter().chain(b.names()).filter(|name| a.block.get(name) != b.block.get(name)).collect();
-    names.sort();
-    names.dedup();
-    names
+fn differing(a: &Shown, b: &Shown) -> Vec<String> {
+    match (a, b) {
+        (Shown::Told(a), Shown::Told(b)) => a.differing(b),
+        (Shown::Shell(a), Shown::Shell(b)) => {
+            let mut names: Vec<String> =
+                a.names().into_iter().chain(b.names()).filter(|name| a.block.get(name) != b.block.get(name)).collect();
+            names.sort();
+            names.dedup();
+            names
+        }
+        // Both are read in the same way.
+        _ => Vec::new(),
+    }
 }

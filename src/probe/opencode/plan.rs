@@ -175,8 +175,8 @@ pub fn plan(target: &Target) -> Data {
         }
     }
     plan.push(
-        "where a session's shell cannot call, its command prints set or unset, length and equality instead: once more for each that did not, \
-         and on 2.0 its messages are read for it"
+        "where no session's shell can call, its commands print set or unset, length and equality instead: one session and two commands \
+         more, and on 2.0 GET /api/session/ID/message after each"
             .to_owned(),
     );
     plan.push("where a host gives its ids alone, a session is asked for once more, without one".to_owned());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::api;
 use super::bed::{Bed, OVERLAY, Way};
-use crate::probe::readback::Seen;
+use crate::probe::in_band::Shown;
 use crate::probe::{Stop, Trail, listed, map, nonce};
 use crate::verdict::How;
 
@@ -27,17 +27,21 @@ pub fn arrives(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     }
     let service = bed.block.text("DISPLAY").unwrap_or("unset").to_owned();
     for (what, way) in ways {
-        let seen = match bed.run(way) {
-            Ok(seen) => seen,
-            Err(Stop::Silent(why)) if matches!(way, Way::Session(_)) => {
-                trail.saw("out of band", How::RunsACommand, format!("{why}; the session's shell is read in band instead"));
-                let told =
-                    bed.in_band(&session, &[(MARK.to_owned(), Some(mark.clone())), ("DISPLAY".to_owned(), Some(DISPLAY.to_owned()))])?;
-                trail.output("the command's output, in band", format!("{what}: {}", told.words()));
-                trail.holds(told.equals(MARK) && told.equals("DISPLAY"), || format!("{what} does not see the upload"));
-                return Ok(());
-            }
-            Err(stop) => return Err(stop),
+        let seen = match way {
+            Way::Session(session) => match bed.look(session, &[(MARK, &mark), ("DISPLAY", DISPLAY)])? {
+                Shown::Shell(seen) => *seen,
+                Shown::Told(told) => {
+                    trail.saw(
+                        "out of band",
+                        How::RunsACommand,
+                        "the session's shell cannot call; it is read in band instead, and it alone",
+                    );
+                    trail.output("the command's output, in band", format!("{what}: {}", told.words()));
+                    trail.holds(told.equals(MARK) && told.equals("DISPLAY"), || format!("{what} does not see the upload"));
+                    return Ok(());
+                }
+            },
+            way => bed.run(way)?,
         };
         let effective = match seen.block.text("DISPLAY") {
             Some(DISPLAY) => "the session's",
@@ -58,39 +62,31 @@ pub fn arrives(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 /// O4: nothing of the daemon's remains.
 pub fn replaces(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let plain = bed.session()?;
-    let before = bed.run(Way::Session(&plain))?;
-    trail.control(before.get("HOME").is_some(), "without an upload there is no HOME that could vanish")?;
+    let before = bed.look(&plain, &[])?;
+    trail.control(before.is_set("HOME"), "without an upload there is no HOME that could vanish")?;
     let mark = nonce("replace")?;
     let session = bed.uploaded(&map(&[(MARK, &mark)]))?;
-    let seen = bed.run(Way::Session(&session))?;
-    trail.control(seen.has(MARK, &mark), "the upload took no effect")?;
-    let left = of_daemon(bed, &seen, &[MARK]);
-    trail.shell(&seen, format!("after an upload of one name: {}", listed(&seen.names())));
+    let seen = bed.look(&session, &[(MARK, &mark)])?;
+    trail.control(seen.equals(MARK, &mark), "the upload took no effect")?;
+    let left = bed.of_daemon(&seen, &[MARK]);
+    let names = if let Shown::Shell(seen) = &seen { listed(&seen.names()) } else { "set or unset".to_owned() };
+    trail.shown(&seen, format!("after an upload of one name: {names}"));
     trail.holds(left.is_empty(), || format!("of the daemon's there are still {}", listed(&left)));
     Ok(())
-}
-
-/// The daemon's names that are still there, beside the overlay and `but`.
-fn of_daemon(bed: &Bed, seen: &Seen, but: &[&str]) -> Vec<String> {
-    let is_left = |name: &String| {
-        let name = name.as_str();
-        bed.block.get(name).is_some() && !OVERLAY.contains(&name) && !but.contains(&name)
-    };
-    seen.names().into_iter().filter(is_left).collect()
 }
 
 /// O5: the last one wins, whole.
 pub fn last_wins(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let (first, second) = (nonce("first")?, nonce("second")?);
     let session = bed.uploaded(&map(&[(MARK, &first), ("WHOSEENV_FIRST_ONLY", &first)]))?;
-    let before = bed.run(Way::Session(&session))?;
-    trail.control(before.has("WHOSEENV_FIRST_ONLY", &first), "the first upload took no effect")?;
+    let before = bed.look(&session, &[("WHOSEENV_FIRST_ONLY", &first)])?;
+    trail.control(before.equals("WHOSEENV_FIRST_ONLY", &first), "the first upload took no effect")?;
     bed.upload(&session, &map(&[(MARK, &second)]))?;
-    let seen = bed.run(Way::Session(&session))?;
-    let left = if seen.get("WHOSEENV_FIRST_ONLY").is_some() { "still there" } else { "gone" };
-    trail.shell(&seen, format!("after the second upload the first one's own name is {left}"));
-    trail.holds(seen.has(MARK, &second), || "the second value is not there".to_owned());
-    trail.holds(seen.get("WHOSEENV_FIRST_ONLY").is_none(), || "a name of the first upload alone is still there".to_owned());
+    let seen = bed.look(&session, &[(MARK, &second), ("WHOSEENV_FIRST_ONLY", &first)])?;
+    let left = if seen.is_set("WHOSEENV_FIRST_ONLY") { "still there" } else { "gone" };
+    trail.shown(&seen, format!("after the second upload the first one's own name is {left}"));
+    trail.holds(seen.equals(MARK, &second), || "the second value is not there".to_owned());
+    trail.holds(!seen.is_set("WHOSEENV_FIRST_ONLY"), || "a name of the first upload alone is still there".to_owned());
     Ok(())
 }
 
@@ -98,11 +94,21 @@ pub fn last_wins(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 pub fn empty(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let mark = nonce("full")?;
     let full = bed.uploaded(&map(&[(MARK, &mark)]))?;
-    let other = bed.run(Way::Session(&full))?;
-    let replaced = other.has(MARK, &mark) && of_daemon(bed, &other, &[MARK]).is_empty();
+    let other = bed.look(&full, &[(MARK, &mark)])?;
+    let replaced = other.equals(MARK, &mark) && bed.of_daemon(&other, &[MARK]).is_empty();
     trail.control(replaced, "an upload that is not empty does not replace the daemon's environment")?;
     let session = bed.uploaded(&json!({}))?;
-    let seen = bed.run(Way::Session(&session))?;
+    let seen = match bed.look(&session, &[])? {
+        Shown::Shell(seen) => seen,
+        told => {
+            let left = bed.of_daemon(&told, &[]);
+            trail.shown(&told, "after an upload of {}");
+            trail.holds(left.is_empty(), || format!("of the daemon's there are still {}", listed(&left)));
+            let unknown =
+                Stop::Failed("in band it cannot be told that there is nothing else: names are told that are asked about".to_owned());
+            return if left.is_empty() { Err(unknown) } else { Ok(()) };
+        }
+    };
     trail.shell(&seen, format!("after an upload of {{}}: {}", listed(&seen.names())));
     let left: Vec<_> = seen.names().into_iter().filter(|name| !OVERLAY.contains(&name.as_str()) && !bed.plugins.contains(name)).collect();
     trail.holds(left.is_empty(), || format!("{} names beside the overlay: {}", left.len(), listed(&left)));
@@ -117,13 +123,21 @@ pub fn isolated(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
         let mark = nonce(&format!("one-of-{number}"))?;
         sessions.push((bed.uploaded(&map(&[(MARK, &mark)]))?, mark));
     }
-    let running = sessions.iter().map(|(session, _)| bed.start(Way::Session(session), &[])).collect::<Result<Vec<_>, _>>()?;
-    let mut marks = Vec::new();
-    for running in running {
-        marks.push(bed.finish(running)?.block.text(MARK).map(str::to_owned));
-    }
-    trail.control(marks.iter().all(Option::is_some), "not every shell sees an upload at all")?;
-    let own = marks.iter().zip(&sessions).filter(|(seen, (_, mark))| seen.as_ref() == Some(mark)).count();
+    let own: Vec<(bool, bool)> = if bed.mute.is_some() {
+        let asking =
+            sessions.iter().map(|(session, mark)| bed.ask_in_band(session, &[(MARK, mark)], None)).collect::<Result<Vec<_>, _>>()?;
+        let told = sessions.iter().zip(&asking).map(|((session, _), asking)| bed.hear(session, asking)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(first) = told.first() {
+            trail.output("the command's output, in band", format!("of the first of them: {}", first.words()));
+        }
+        told.iter().map(|told| (told.is_set(MARK), told.equals(MARK))).collect()
+    } else {
+        let running = sessions.iter().map(|(session, _)| bed.start(Way::Session(session), &[])).collect::<Result<Vec<_>, _>>()?;
+        let seen = running.into_iter().map(|running| bed.finish(running)).collect::<Result<Vec<_>, _>>()?;
+        seen.iter().zip(&sessions).map(|(seen, (_, mark))| (seen.get(MARK).is_some(), seen.has(MARK, mark))).collect()
+    };
+    trail.control(own.iter().all(|(set, _)| *set), "not every shell sees an upload at all")?;
+    let own = own.iter().filter(|(_, own)| *own).count();
     trail.saw(format!("{AT_ONCE} shells at once"), How::RunsACommand, format!("{own} see their own session's nonce"));
     trail.holds(own == AT_ONCE, || format!("{} of {AT_ONCE} see another session's upload", AT_ONCE - own));
     Ok(())
@@ -133,10 +147,10 @@ pub fn isolated(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 pub fn children(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let mark = nonce("parent")?;
     let parent = bed.uploaded(&map(&[(MARK, &mark)]))?;
-    let own = bed.run(Way::Session(&parent))?;
-    trail.control(own.has(MARK, &mark), "the parent session does not see its upload")?;
+    let own = bed.look(&parent, &[(MARK, &mark)])?;
+    trail.control(own.equals(MARK, &mark), "the parent session does not see its upload")?;
     let stranger = bed.session()?;
-    let plain = bed.run(Way::Session(&stranger))?;
+    let plain = bed.look(&stranger, &[])?;
     trail.control(bed.deviations(&plain).is_empty(), "a session of no relation has not the daemon's environment")?;
     let place = bed.place.clone();
     let child = ("POST", "/api/session".to_owned(), Some(json!({"parentID": parent, "location": {"directory": place}})));
@@ -152,11 +166,11 @@ pub fn children(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
             }
             Err(stop) => return Err(stop),
         };
-        let seen = bed.run(Way::Session(&session))?;
+        let seen = bed.look(&session, &[(MARK, &mark)])?;
         seen_any = true;
         let deviations = bed.deviations(&seen);
-        trail.shell(&seen, format!("{what}: {} of the daemon's values are not there as they are", deviations.len()));
-        trail.holds(!seen.has(MARK, &mark), || format!("{what} has the parent's upload"));
+        trail.shown(&seen, format!("{what}: {} of the daemon's values are not there as they are", deviations.len()));
+        trail.holds(!seen.equals(MARK, &mark), || format!("{what} has the parent's upload"));
         trail.holds(deviations.is_empty(), || format!("{what}: {}", deviations.join(", ")));
     }
     trail.control(seen_any, "neither a sub-session nor a fork could be made")

@@ -166,6 +166,27 @@ run = ["sh", "-c", "set -a; [ ! -e {dir}/kept ] || . {dir}/kept; exec sh -c \"$0
 expect.set = { A = "{nonce}" }
 
 [[recipe]]
+id = "by-file-literally"
+text = "x"
+files = { "work/env" = "B=b\nA=\"a b\"\n" }
+run = ["sh", "-c", "set -a; . ./env; exec sh -c \"$0\"", "{command}"]
+expect.set = { A = "a b" }
+
+[[recipe]]
+id = "by-stdin-literally"
+text = "x"
+run = ["sh"]
+stdin = "export A=literal\nsh -c '{command}'\n"
+expect.set = { A = "literal" }
+
+[[recipe]]
+id = "there-anyhow"
+text = "x"
+files = { "work/env" = "TERM=vt220\n" }
+run = ["sh", "-c", "set -a; . ./env; exec sh -c \"$0\"", "{command}"]
+expect.set = { TERM = "vt220" }
+
+[[recipe]]
 id = "without"
 text = "x"
 env = { A = "{nonce}" }
@@ -178,6 +199,9 @@ expect.set = { A = "{nonce}" }
         ("by-stdin", "confirmed"),
         ("by-file", "confirmed"),
         ("by-command", "confirmed"),
+        ("by-file-literally", "confirmed"),
+        ("by-stdin-literally", "confirmed"),
+        ("there-anyhow", "undetermined"),
         ("without", "undetermined"),
     ] {
         let ran = room.run(&["probe", "exec", "--json", "--file", file.to_str().unwrap(), id]);

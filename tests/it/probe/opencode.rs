@@ -92,12 +92,30 @@ fn where_no_shell_can_call_the_fall_back_is_in_band_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let host = contract_host(dir.path(), &["no-helper"]);
     let json = room.run(&["probe", "opencode", "--json", "--spawn", host.to_str().unwrap()]).json();
-    assert_eq!(with_outcome(&json, "confirmed"), ids('O', &[2, 3, 14]), "{json:#}");
-    assert_eq!(with_outcome(&json, "refuted"), Vec::<String>::new());
-    for claim in json["data"]["claims"].as_array().unwrap().iter().filter(|claim| ["O2", "O3"].contains(&claim["id"].as_str().unwrap())) {
-        assert_eq!(claim["readback"], "output");
+    assert_eq!(with_outcome(&json, "confirmed"), ids('O', &[2, 3, 4, 5, 8, 9, 11, 12, 13, 14]), "{json:#}");
+    // What only a whole block, a process or a PTY shows is not told in band, and that is said.
+    assert_eq!(with_outcome(&json, "undetermined"), ids('O', &[1, 6, 7, 10]));
+    for (claim, why) in [("O1", "whose child"), ("O6", "nothing else"), ("O7", "were not injected"), ("O10", "of a PTY")] {
+        assert!(evidence(&json, claim).contains("in band") && evidence(&json, claim).contains(why), "{}", evidence(&json, claim));
     }
-    assert!(evidence(&json, "O3").contains("in band: the session's shell: DISPLAY is set, 14 bytes"), "{}", evidence(&json, "O3"));
+    let claims = json["data"]["claims"].as_array().unwrap().iter();
+    for claim in claims.filter(|claim| claim["outcome"] == "confirmed" && claim["id"] != "O14") {
+        assert_eq!(claim["readback"], "output", "{claim:#}");
+    }
+    let seen = evidence(&json, "O3");
+    assert!(seen.contains("in band: the session's shell:") && seen.contains("DISPLAY is set, 14 bytes"), "{seen}");
+}
+
+#[test]
+fn in_band_too_each_fault_refutes_exactly_its_claim() {
+    need!(python());
+    for fault in ids('O', &[2, 3, 4, 5, 6, 8, 9, 11, 12, 13]) {
+        let room = Room::new();
+        let dir = tempfile::tempdir().unwrap();
+        let host = contract_host(dir.path(), &["no-helper", &fault]);
+        let json = room.run(&["probe", "opencode", "--json", "--spawn", host.to_str().unwrap()]).json();
+        assert_eq!(with_outcome(&json, "refuted"), std::slice::from_ref(&fault), "{:?}", outcomes(&json));
+    }
 }
 
 #[test]
@@ -118,11 +136,18 @@ fn a_dry_run_prints_every_request_and_makes_none() {
     let room = Room::new();
     let ran = room.run(&["probe", "opencode", "--dry-run", "--spawn", "/no/such/program"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    for request in
-        ["POST /api/session", "PUT /api/session/ID/environment", "POST /api/pty", "POST /session/ID/shell", "DELETE /api/session/ID"]
+    for request in ["POST /api/session", "PUT /api/session/ID/environment", "POST /api/pty", "POST /session/ID/shell", "DELETE /api/pty/ID"]
     {
         assert!(ran.stdout.contains(request), "{request}: {}", ran.stdout);
     }
+    // A home that goes as a whole needs none of its sessions deleted.
+    assert!(!ran.stdout.contains("DELETE /api/session"), "{}", ran.stdout);
+    assert!(room.run(&["probe", "opencode", "--dry-run", "--live"]).stdout.contains("DELETE /api/session/ID"));
+    let verify = room.run(&["verify", "opencode", "--dry-run", "--json", "--user", "bin", "--bin", "/no/such/program"]);
+    let plan = verify.json()["data"]["probe"]["plan"].to_string();
+    assert!(verify.code == 0 && plan.contains("read no daemon's environment") && plan.contains("read /no/such/program"), "{plan}");
+    assert!(plan.contains("× POST /api/session "), "{plan}");
+    fits_schema("verify", &verify.json());
     assert_eq!(room.run(&["probe", "zeroclaw", "--dry-run", "--live"]).code, 0);
     assert_eq!(room.run(&["probe", "exec", "--dry-run", "tmux-e"]).code, 0);
 }
