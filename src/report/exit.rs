@@ -120,7 +120,8 @@ impl Exit {
             "verify" => &[
                 (Exit::Ok, "the lines of evidence agree"),
                 (Exit::Findings, "one of them refutes a claim, or something could not be removed"),
-                (Exit::NotFound, "there is no such agent or program"),
+                (Exit::NotFound, "there is no such agent or program, or --pid names no daemon of it"),
+                (Exit::NotPermitted, "the environment of the daemon that --pid names may not be read from this account; the rest is shown"),
                 (Exit::Undetermined, "an experiment could not tell"),
             ],
             "binary-scan" | "binary-identify" => &[

@@ -34,27 +34,37 @@ pub struct Health {
     pub path: &'static str,
 }
 
-/// Health paths, newest first: 2.0.6 and later, 2.0.4 and 2.0.5, the preview to 2.0.3, 1.x.
+/// Health paths: 1.x, and then newest first 2.0.6 and later, 2.0.4 and 2.0.5, the preview to 2.0.3. That of 1.x comes first: 1.2.1,
+/// 1.2.27 and 1.3.2 send a request for a path that they do not know on to a machine of their vendor's. 2.0 and its preview answer 404.
 pub const HEALTH: [(&str, Dialect); 4] =
-    [("/api/info", Dialect::V2), ("/api/status", Dialect::V2), ("/api/health", Dialect::V2), ("/global/health", Dialect::V1)];
+    [("/global/health", Dialect::V1), ("/api/info", Dialect::V2), ("/api/status", Dialect::V2), ("/api/health", Dialect::V2)];
 
-/// Asks until a path answers with what a health answer holds. None while the daemon starts.
+/// What a daemon says when it is asked for its health.
+pub enum Condition {
+    /// It is well.
+    Well(Health),
+    /// It answers, and not with that: it starts, or is broken. What it said.
+    Unwell(String),
+}
+
+/// Asks until a path answers with what a health answer holds.
 ///
 /// # Errors
 /// When nobody answers, or what answers is no OpenCode.
-pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswer> {
+pub fn health(http: &Http, patience: Duration) -> Result<Condition, NoAnswer> {
     let mut said = Vec::new();
     for (path, dialect) in HEALTH {
         let reply = ask(http, "GET", path, None, patience)?;
         match reply.status {
             401 | 403 => return Err(NoAnswer::Failed(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
-            500 | 503 => return Ok(None),
+            500 | 503 => return Ok(Condition::Unwell(format!("GET {path}: {}", reply.shape()))),
             _ => {}
         }
         let body = reply.json().filter(|_| reply.status == 200);
         if let Some(version) = body.as_ref().and_then(|body| body["version"].as_str()) {
             let pid = body.as_ref().and_then(|body| body["pid"].as_u64()).and_then(|pid| Pid::try_from(pid).ok());
-            return Ok(Some(Health { version: version.chars().take(80).collect(), pid, dialect, path }));
+            let version = version.chars().take(80).collect();
+            return Ok(Condition::Well(Health { version, pid, dialect, path }));
         }
         said.push(format!("GET {path}: {}", reply.shape()));
     }
@@ -78,6 +88,20 @@ pub fn decided(reply: Reply) -> Result<Reply, Stop> {
     match reply.status {
         401 | 403 | 407 | 408 | 429 | 500.. => Err(Stop::Answered(reply.status, format!("the host answers {}", reply.shape()))),
         _ => Ok(reply),
+    }
+}
+
+/// What 1.x's own contract says.
+pub const CONTRACT: &str = "/doc";
+
+impl Health {
+    /// Whether it answers a path that it does not know by itself. 1.2.1, 1.2.27 and 1.3.2 hand such a request on to the web; 1.14.48
+    /// and 1.18.34 have the page that answers.
+    pub fn keeps_to_itself(&self) -> bool {
+        let number = |text: &str| text.parse::<u32>().ok();
+        let mut parts = self.version.split(['.', '-']).map_while(number);
+        let version = (parts.next(), parts.next(), parts.next());
+        self.dialect == Dialect::V2 || version >= (Some(1), Some(14), Some(48))
     }
 }
 
@@ -224,6 +248,17 @@ mod tests {
         assert_eq!(Dialect::V1.id(&reply(200, "<html>")), None);
         assert_eq!(Dialect::V1.id(&reply(200, r#"{"id":"../../admin"}"#)), None);
         assert_eq!(Dialect::V2.id(&reply(500, r#"{"data":{"id":"ses_1"}}"#)), None);
+    }
+
+    #[test]
+    fn what_hands_unknown_paths_on_is_known_by_its_version() {
+        let health = |version: &str| Health { version: version.to_owned(), pid: None, dialect: Dialect::V1, path: "/global/health" };
+        for version in ["1.2.1", "1.2.27", "1.3.2", "1.14.47", "", "local", "1"] {
+            assert!(!health(version).keeps_to_itself(), "{version}");
+        }
+        for version in ["1.14.48", "1.18.34", "1.18.34-beta.1"] {
+            assert!(health(version).keeps_to_itself(), "{version}");
+        }
     }
 
     #[test]
