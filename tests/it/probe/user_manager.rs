@@ -46,9 +46,9 @@ impl Drop for Groups {
 const MANAGER: &str = r#"
 set -e
 uid=$1; shift
-mkdir -p /run/systemd "/run/user/$uid"
-mount -t tmpfs tmpfs /run/systemd; mkdir /run/systemd/system
-mount -t tmpfs -o "mode=700,uid=$uid" tmpfs "/run/user/$uid"
+mount -t tmpfs tmpfs /run
+mkdir -p /run/systemd/system "/run/user/$uid"
+chown "$uid" "/run/user/$uid"; chmod 700 "/run/user/$uid"
 for group in $GROUPS_OF_IT; do echo $$ > "$group/cgroup.procs"; done
 exec setpriv --reuid="$uid" --regid="$uid" --init-groups env -i HOME=/tmp PATH=/usr/bin:/bin XDG_RUNTIME_DIR="/run/user/$uid" sh -c '
     cd /tmp
