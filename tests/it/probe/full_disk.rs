@@ -37,12 +37,9 @@ fn answers(letter: char, confirmed: &[u32], other: &str, others: &[u32]) -> BTre
     all(confirmed, "confirmed").into_iter().chain(all(others, other)).collect()
 }
 
-fn as_known_or_undetermined(host: &str, program: &Path, size: &str, known: &BTreeMap<String, String>) -> usize {
+fn as_known_or_undetermined(host: &str, program: &Path, size: &str, known: &BTreeMap<String, String>) -> Option<usize> {
     let room = Room::new();
-    let Some(small) = Small::mounted(&room, size) else {
-        eprintln!("skipped: no tmpfs can be mounted here");
-        return 0;
-    };
+    let small = Small::mounted(&room, size)?;
     let mut command = room.command(&["probe", host, "--json", "--timeout", "8", "--spawn", program.to_str().unwrap()]);
     let ran = crate::run::ran(command.env("TMPDIR", &small.0));
     let json = ran.json();
@@ -53,7 +50,7 @@ fn as_known_or_undetermined(host: &str, program: &Path, size: &str, known: &BTre
         assert!(fits, "{host} with {size}: {id} is {outcome}: {}", evidence(&json, id));
     }
     assert_eq!(std::fs::read_dir(&small.0).unwrap().count(), 0, "{host} with {size} left something");
-    all.values().filter(|outcome| *outcome != "undetermined").count()
+    Some(all.values().filter(|outcome| *outcome != "undetermined").count())
 }
 
 #[test]
@@ -62,7 +59,10 @@ fn no_verdict_of_zeroclaw_comes_from_a_full_disk() {
     need!(accounts::possible());
     let known = answers('Z', &[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14], "refuted", &[10]);
     let judged = ["64k", "256k", "1m", "2m", "8m", "40m"].map(|size| as_known_or_undetermined("zeroclaw", &program, size, &known));
-    assert_eq!(judged[5], 14, "with 40m there is room for all");
+    if judged[0].is_none() {
+        skip!("no tmpfs can be mounted here");
+    }
+    assert_eq!(judged[5], Some(14), "with 40m there is room for all");
 }
 
 #[test]
@@ -72,7 +72,9 @@ fn no_verdict_of_opencode_comes_from_a_full_disk() {
     let known = answers('O', &[1, 2, 7, 10, 13], "not_supported", &[3, 4, 5, 6, 8, 9, 11, 12, 14]);
     for size in ["256k", "2m", "8m"] {
         for program in [&v1, &preview] {
-            as_known_or_undetermined("opencode", program, size, &known);
+            if as_known_or_undetermined("opencode", program, size, &known).is_none() {
+                skip!("no tmpfs can be mounted here");
+            }
         }
     }
 }
