@@ -108,7 +108,7 @@ impl Exit {
                 (Exit::Ok, "no claim is refuted; a host without a surface is no failure unless --require asks for it"),
                 (Exit::Findings, "a claim is refuted, what --require asks for is not there, or something could not be removed"),
                 (Exit::NotFound, "there is no such program or daemon"),
-                (Exit::NotPermitted, "the daemon's environment or password may not be read from this account"),
+                (Exit::NotPermitted, "the daemon, its environment or its password may not be looked at from this account"),
                 (Exit::Undetermined, "an experiment could not tell: its control did not hold, or the host did not answer"),
             ],
             "probe-exec" => &[

@@ -17,7 +17,8 @@ use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 /// command. In its commands {command} is what the host's shell must run; {nonce}, {canary}, {dir}, {name}, {port}, {user}
 /// and {uid} are filled in. SENDS: what the recipe says. CREATES: a private directory below the directory for temporary
 /// files, and what the recipe's commands make. REMOVED: the commands under stop are run, what still runs is ended, the
-/// directory removed. Every command has a fixed environment, and nothing of yours.
+/// directory removed. Every command has a fixed environment, and nothing of yours. Your commands, addresses and bodies
+/// are shown by the rules that show has for arguments: what may be a secret is masked, also in what they print.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The recipe, by its id

@@ -10,7 +10,7 @@ use super::recipe::Recipe;
 use super::veil::Veil;
 use crate::host::child::{self, Child};
 use crate::host::files::stat_named;
-use crate::host::http::{Http, Question};
+use crate::host::http::{Http, NoAnswer, Question};
 use crate::host::interrupt;
 use crate::probe::in_band::{InBand, Telling};
 use crate::probe::nest::Nest;
@@ -186,21 +186,28 @@ impl<'r> Steps<'r> {
         if let Some(injection) = &self.recipe.http {
             let url = self.filled(&injection.url);
             let split = url.match_indices('/').nth(2).map_or(url.len(), |(at, _)| at);
-            let http = Http::new(&url[..split], None, None)?;
-            let body = serde_json::from_str(&self.filled(&injection.body)).map_err(|error| failed_step("http.body", &error.to_string()))?;
             let path = if split == url.len() { "/" } else { &url[split..] };
+            let what = format!("{} {}", injection.method, self.veil.url(&injection.url));
+            // Its words have the address in them.
+            let failed = |no: NoAnswer| {
+                let words = no.to_string().replace(&url[..split], "ADDRESS");
+                let words = if path.len() > 1 { words.replace(path, "PATH") } else { words };
+                failed_step(&what, &self.veil.said(&words))
+            };
+            let http = Http::new(&url[..split], None, None).map_err(failed)?;
+            let body = serde_json::from_str(&self.filled(&injection.body)).map_err(|error| failed_step("http.body", &error.to_string()))?;
             let question = Question { method: &injection.method, path, headers: &[], body: Some(&body) };
             // The server that was just started may not listen yet.
             let end = Instant::now() + self.patience;
             let reply = loop {
                 match http.ask(&question, self.patience).wait() {
                     Ok(reply) => break reply,
-                    Err(no) if Instant::now() > end || interrupt::came().is_some() => return Err(no.into()),
+                    Err(no) if Instant::now() > end || interrupt::came().is_some() => return Err(failed(no)),
                     Err(_) => std::thread::sleep(Duration::from_millis(50)),
                 }
             };
             if !(200..300).contains(&reply.status) {
-                return Err(failed_step(&format!("{} {}", injection.method, self.veil.url(&injection.url)), &reply.shape()));
+                return Err(failed_step(&what, &reply.shape()));
             }
         }
         Ok(())

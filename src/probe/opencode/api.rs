@@ -56,7 +56,7 @@ pub fn health(http: &Http, patience: Duration) -> Result<Condition, NoAnswer> {
     for (path, dialect) in HEALTH {
         let reply = ask(http, "GET", path, None, patience)?;
         match reply.status {
-            401 | 403 => return Err(NoAnswer::Failed(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
+            401 | 403 => return Err(NoAnswer::Denied(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
             // An old 1.x whose own path breaks would hand the next ones on.
             500 | 503 if dialect == Dialect::V1 => return Ok(Condition::Unwell(format!("GET {path}: {}", reply.shape()))),
             500 | 503 => starts = true,

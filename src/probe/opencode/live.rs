@@ -35,7 +35,7 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let unreachable = |no: NoAnswer| {
         let exit = match no {
             NoAnswer::Remote(_) => Exit::Usage,
-            NoAnswer::Failed(ref why) if why.contains("password") => Exit::NotPermitted,
+            NoAnswer::Denied(_) => Exit::NotPermitted,
             _ => Exit::Undetermined,
         };
         Problem::new(exit, format!("{}: {no}", found.url))

@@ -28,7 +28,10 @@ const NO_MODEL: &str = "a live daemon has a model of its own, and no call of its
 pub fn probe(host: &Host, socket: Option<&Path>, options: &Options, progress: &Progress) -> Result<Data, Problem> {
     progress.doing("looking for the daemon");
     let (socket, pid) = find(host, socket)?;
-    let failed = |no: NoAnswer| Problem::new(Exit::Undetermined, no.to_string()).hint("See what runs: whoseenv ps");
+    let failed = |no: NoAnswer| match no {
+        NoAnswer::Denied(said) => Problem::new(Exit::NotPermitted, said).hint("Run it as the account that the daemon runs as, or as root."),
+        no => Problem::new(Exit::Undetermined, no.to_string()).hint("See what runs: whoseenv ps"),
+    };
     let mut client = Client::connect(&socket, None, None, options.patience).map_err(failed)?;
     let version = client.version.clone();
     let agent = first_agent(&mut client).map_err(failed)?;
@@ -48,6 +51,8 @@ pub fn probe(host: &Host, socket: Option<&Path>, options: &Options, progress: &P
 fn find(host: &Host, socket: Option<&Path>) -> Result<(PathBuf, Option<u32>), Problem> {
     let processes = discover(host).map_err(|reason| Problem::new(Exit::Io, format!("the list of processes: {reason}")))?;
     let daemons = processes.iter().filter(|process| process.agent == "zeroclaw" && process.role == Role::Daemon);
+    let unread: Vec<String> =
+        daemons.clone().filter(|process| process.listeners.is_err()).map(|process| process.stat.pid.to_string()).collect();
     let listening = daemons.flat_map(|process| {
         let unix = process.listeners.iter().flatten().filter_map(|listener| match listener {
             Listener::Unix(path) => Some(path.as_path().to_owned()),
@@ -67,6 +72,14 @@ fn find(host: &Host, socket: Option<&Path>) -> Result<(PathBuf, Option<u32>), Pr
     found.dedup();
     match found.as_slice() {
         [one] => Ok(one.clone()),
+        [] if !unread.is_empty() => Err(Problem::new(
+            Exit::NotPermitted,
+            format!(
+                "which sockets the ZeroClaw daemons of other accounts have (pid {}) may not be seen from this account",
+                unread.join(", ")
+            ),
+        )
+        .hint("Run it as the account that the daemon runs as, or as root.")),
         [] => Err(Problem::new(Exit::NotFound, "no ZeroClaw daemon runs here whose socket is known")
             .hint("See what runs: whoseenv ps")
             .hint("Or let one be started: whoseenv probe zeroclaw --spawn BIN")),

@@ -79,6 +79,30 @@ expect.set = { A = "{nonce}" }
     }
 }
 
+#[test]
+fn secrets_of_a_file_that_is_wrong_and_of_an_address_that_nobody_has_are_in_no_face() {
+    let (room, dir) = (Room::new(), tempfile::tempdir().unwrap());
+    let with = |http: &str| {
+        format!(
+            "[[recipe]]\nid = \"own\"\ntext = \"x\"\nrun = [\"sh\", \"-c\", \"{{command}}\"]\nexpect.present = [\"A\"]\nhttp = {http}\n"
+        )
+    };
+    for (own, code) in [
+        ("[[recipe]]\nid = \"own\"\nrun = \"curl --token hunter4secret\"\n".to_owned(), 2),
+        (with(r#"{ method = "PUT", url = "http://u:hunter3secret@192.0.2.9:80/env?api_key=hunter6secret", body = "{}" }"#), 5),
+        (with(r#"{ method = "PUT", url = "http://192.0.2.9:80/env?api_key=hunter6secret", body = "{}" }"#), 5),
+        (with(r#"{ method = "PUT", url = "http://127.0.0.1:1/env?api_key=hunter6secret", body = "{}" }"#), 5),
+        (with(r#"{ method = "PUT", url = "http://127.0.0.1:1/env", body = "{hunter6secret" }"#), 5),
+    ] {
+        let file = write(dir.path(), "own.toml", own.as_bytes());
+        for face in ["--json", "-v"] {
+            let ran = room.run(&["probe", "exec", face, "--timeout", "1", "--file", file.to_str().unwrap(), "own"]);
+            assert_eq!(ran.code, code, "{own}: {} {}", ran.stdout, ran.stderr);
+            holds_none(face, &(ran.stdout + &ran.stderr));
+        }
+    }
+}
+
 /// As `env` would print it in each: the shell is given A, and what it runs is not.
 #[test]
 fn what_the_shell_takes_away_is_said() {

@@ -6,10 +6,11 @@ use super::v1_live::Server;
 use super::{Room, contract_host, evidence, ids, outcomes, python, with_outcome};
 use crate::run::ran;
 use crate::world::World;
-use crate::world::daemons::{Opencode, Start};
+use crate::world::daemons::{Opencode, Start, Zeroclaw};
 use crate::world::look::free_port;
 use crate::world::need::tool;
 use crate::world::peers;
+use crate::world::stub_model::StubModel;
 
 /// A root without a terminal becomes an account, as cron jobs and provisioning do: the registration is the account's.
 #[test]
@@ -117,4 +118,17 @@ fn a_daemon_on_every_address_is_known_at_each() {
     assert_eq!((allowed.code, with_outcome(&allowed.json(), "confirmed")), (0, ids('O', &[1, 2, 7, 10, 13])), "{}", allowed.stdout);
     let elsewhere = room.run(&["probe", "opencode", "--live", &url.replace(&ip.to_string(), "198.51.100.7")]);
     assert_eq!(elsewhere.code, 3, "{}", elsewhere.stderr);
+}
+
+#[test]
+fn another_accounts_zeroclaw_may_not_be_looked_into_and_that_is_said() {
+    let world = need!(World::new());
+    let model = StubModel::start("true");
+    let config = Zeroclaw::configure(&world.stranger, &model, &[]);
+    let theirs = need!(Zeroclaw::start(Start::as_account(&world.stranger, &[]), &config));
+    for more in [&[][..], &[theirs.socket.to_str().unwrap()]] {
+        let mut command = world.user.command(&world.whoseenv);
+        let told = ran(command.args(["probe", "zeroclaw", "--live"]).args(more));
+        assert_eq!(told.code, 4, "{more:?}: {}", told.stderr);
+    }
 }
