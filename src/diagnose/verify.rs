@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::probing;
 use super::subject::Subject;
 use crate::env::diff::{State, diff};
-use crate::host::{Fact, Host};
+use crate::host::{Fact, Host, Unknown};
 use crate::probe::{self, Judged};
 use crate::redact::Redactor;
 use crate::report::{Progress, Report, Rows};
@@ -154,6 +154,7 @@ pub fn verify(
     report.findings = probed.findings;
     report.findings.extend(disagrees);
     report.findings.extend(unknown);
+    report.not_permitted = live.pinned && live.subject.as_ref().is_some_and(|daemon| matches!(daemon.known(), Err(Unknown::NotPermitted)));
     report.notes = live.subject.as_ref().map(|live| live.notes.clone()).unwrap_or_default();
     Ok(report)
 }

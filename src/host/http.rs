@@ -54,6 +54,9 @@ pub enum NoAnswer {
     /// It did not come in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Deadline(Duration),
+    /// The system does not let this account connect.
+    #[error("{0}")]
+    Denied(String),
     /// The connection failed, or what came is no HTTP.
     #[error("{0}")]
     Failed(String),

@@ -64,7 +64,10 @@ impl Lines {
     /// # Errors
     /// When nothing listens there.
     pub fn connect(path: &Path) -> Result<Lines, NoAnswer> {
-        let failed = |error: std::io::Error| NoAnswer::Failed(format!("{}: {error}", path.display()));
+        let failed = |error: std::io::Error| match (error.kind(), format!("{}: {error}", path.display())) {
+            (ErrorKind::PermissionDenied, said) => NoAnswer::Denied(said),
+            (_, said) => NoAnswer::Failed(said),
+        };
         let stream = UnixStream::connect(path).map_err(failed)?;
         stream.set_read_timeout(Some(Duration::from_millis(20))).map_err(failed)?;
         stream.set_write_timeout(Some(Duration::from_secs(10))).map_err(failed)?;

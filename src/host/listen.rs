@@ -3,7 +3,7 @@
 //! Nothing but loopback and private Unix sockets; whoever calls is known by what the kernel says of the peer.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,6 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Pid;
+
+/// Whether this machine has that address: only then can something here be bound to it.
+pub fn is_own_address(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
 
 /// Where a Unix socket of ours is.
 #[derive(Clone, Debug, PartialEq, Eq)]

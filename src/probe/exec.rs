@@ -6,6 +6,7 @@
 
 pub mod recipe;
 mod steps;
+mod veil;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use crate::agent::quote;
 use crate::host::listen::{self, Address};
 use crate::host::{Host, interrupt};
+use crate::redact::Redactor;
 use crate::report::Progress;
 use crate::verdict::Outcome;
 
@@ -22,6 +24,7 @@ use super::trail::{Stop, Trail};
 use super::{Channel, Cleanup, Data, Judged, Probed, listed, token};
 use recipe::Recipe;
 use steps::Steps;
+use veil::Veil;
 
 use super::in_band::Shown;
 
@@ -29,23 +32,24 @@ use super::in_band::Shown;
 const SHELLS: [&str; 4] = ["PWD", "SHLVL", "OLDPWD", "_"];
 
 /// Runs a recipe, as often as it says.
-pub fn probe(recipe: &Recipe, repeat: Option<u32>, patience: Duration, progress: &Progress) -> Data {
+pub fn probe(recipe: &Recipe, repeat: Option<u32>, patience: Duration, redactor: &Redactor, progress: &Progress) -> Data {
+    let veil = Veil::of(redactor, recipe);
     let mut cleanup = Cleanup::default();
     let host = Probed { product: recipe.id.clone(), version: None, pid: None, spawned: true };
     let mut trail = Trail::default();
     let times = repeat.or(recipe.repeat).unwrap_or(1).max(1);
-    let ended = both(recipe, times, patience, &mut trail, &mut cleanup, progress);
+    let ended = both(recipe, &veil, (times, patience), &mut trail, &mut cleanup, progress);
     let control = match recipe.controlled().is_some() {
         true => "The same without the injection does not have what is expected.",
         false => "The host's shell calls back.",
     };
     let judged = trail.judged(ended, |outcome, asked, readback, evidence| Judged {
         id: recipe.id.clone(),
-        statement: recipe.text.clone(),
-        documented: recipe.documented.clone(),
+        statement: veil.said(&recipe.text),
+        documented: recipe.documented.as_deref().map(|text| veil.said(text)),
         outcome,
         asked,
-        experiment: format!("{times} × {}", recipe.run.join(" ")),
+        experiment: format!("{times} × {}", veil.argv(&recipe.run)),
         control: control.to_owned(),
         readback,
         evidence,
@@ -56,8 +60,8 @@ pub fn probe(recipe: &Recipe, repeat: Option<u32>, patience: Duration, progress:
 /// The runs, and then the control: each in a private directory of its own, so that nothing of the one is in the other.
 fn both(
     recipe: &Recipe,
-    times: u32,
-    patience: Duration,
+    veil: &Veil<'_>,
+    (times, patience): (u32, Duration),
     trail: &mut Trail,
     cleanup: &mut Cleanup,
     progress: &Progress,
@@ -70,7 +74,7 @@ fn both(
             break;
         }
         let nest = Nest::new().map_err(|error| Stop::Failed(format!("a private directory cannot be made: {error}")))?;
-        ended = in_nest(recipe, &nest, &injected, (patience, injecting), cleanup, |readback, steps| match recipe.controlled() {
+        ended = in_nest((recipe, veil), &nest, &injected, (patience, injecting), cleanup, |readback, steps| match recipe.controlled() {
             Some(words) if !injecting => control(recipe, words, readback, steps, trail),
             _ => runs(recipe, readback, steps, times, trail, progress),
         });
@@ -85,7 +89,7 @@ fn both(
 }
 
 fn in_nest(
-    recipe: &Recipe,
+    (recipe, veil): (&Recipe, &Veil<'_>),
     nest: &Nest,
     injected: &[(&'static str, String)],
     (patience, injecting): (Duration, bool),
@@ -108,7 +112,7 @@ fn in_nest(
     ]
     .into();
     words.extend(injected.iter().cloned());
-    let mut steps = Steps::new(recipe, nest, words, patience, injecting)?;
+    let mut steps = Steps::new((recipe, veil), nest, words, patience, injecting)?;
     let done = what(&readback, &mut steps);
     for (what, why) in interrupt::ignoring(|| steps.stop()) {
         cleanup.failed(what, why);
@@ -140,6 +144,7 @@ fn runs(
         }
     }
     steps.check()?;
+    steps.runnable(&recipe.run)?;
     steps.prepare()?;
     for number in 1..=times {
         progress.reached(u64::from(number));
@@ -181,6 +186,7 @@ fn expectations(recipe: &Recipe, steps: &Steps<'_>, shown: &Shown) -> Vec<(Strin
 
 /// One run: out of band, or in band where the recipe says so or no shell called.
 fn once(readback: &Readback, steps: &mut Steps<'_>, argv: &[String], recipe: &Recipe) -> Result<Shown, Stop> {
+    let mut how = None;
     if !recipe.in_band {
         let expected = readback.expect()?;
         let mut running = steps.run(argv, expected.command())?;
@@ -198,19 +204,27 @@ fn once(readback: &Readback, steps: &mut Steps<'_>, argv: &[String], recipe: &Re
             if interrupt::came().is_some() {
                 return Err(Stop::Failed("interrupted".to_owned()));
             }
-            // A command that only hands over to a server ends before the server's shell has called.
-            if ended.is_none() && running.ended() {
-                ended = Some(std::time::Instant::now() + Duration::from_secs(3));
+            // A command that only hands over to a server ends before the server's shell has called; one that failed hands nothing over.
+            if ended.is_none()
+                && let Some(status) = running.ended()
+            {
+                let grace = if status.success() { Duration::from_secs(3) } else { Duration::from_millis(500) };
+                ended = Some(std::time::Instant::now() + grace);
             }
             if ended.is_some_and(|end| std::time::Instant::now() > end) || std::time::Instant::now() > end {
                 break;
             }
         }
+        how = steps.how(&mut running);
     }
-    if recipe.needs_whole_block() {
-        return Err(Stop::Failed("the host's shell did not call, and in band nothing can be told of only and added".to_owned()));
-    }
-    steps.in_band(argv, recipe).map(Shown::Told)
+    let told = match recipe.needs_whole_block() {
+        true => Err(Stop::Failed("the host's shell did not call, and in band nothing can be told of only and added".to_owned())),
+        false => steps.in_band(argv, recipe),
+    };
+    told.map(Shown::Told).map_err(|stop| match how {
+        Some(how) => Stop::Failed(format!("{}: {how}", stop.why())),
+        None => stop,
+    })
 }
 
 impl Trail {
@@ -227,20 +241,20 @@ impl Trail {
 }
 
 /// What a run of the recipe would do.
-pub fn plan(recipe: &Recipe, repeat: Option<u32>) -> Data {
-    let mut plan = Vec::new();
+pub fn plan(recipe: &Recipe, repeat: Option<u32>, redactor: &Redactor) -> Data {
+    let (mut plan, veil) = (Vec::new(), Veil::of(redactor, recipe));
     let times = repeat.or(recipe.repeat).unwrap_or(1).max(1);
-    round(recipe, &recipe.run, times, true, &mut plan);
+    round((recipe, &veil), &recipe.run, times, true, &mut plan);
     if let Some(words) = recipe.controlled() {
         plan.push("the control, without the injection:".to_owned());
-        round(recipe, words, 1, false, &mut plan);
+        round((recipe, &veil), words, 1, false, &mut plan);
     }
     Data { plan, ..Data::default() }
 }
 
-fn round(recipe: &Recipe, run: &[String], times: u32, injecting: bool, plan: &mut Vec<String>) {
+fn round((recipe, veil): (&Recipe, &Veil<'_>), run: &[String], times: u32, injecting: bool, plan: &mut Vec<String>) {
     let names = |of: &std::collections::BTreeMap<String, String>| of.keys().cloned().collect::<Vec<_>>().join(", ");
-    let words = |words: &[String]| words.iter().map(|word| plain(word)).collect::<Vec<_>>().join(" ");
+    let words = |words: &[String]| veil.argv(words);
     let also = if recipe.env.is_empty() { String::new() } else { format!("; with {}", names(&recipe.env)) };
     plan.push(
         "make a private directory below the directory for temporary files, mode 0700, and listen on a socket; each command has a fixed environment".to_owned() + &also,
@@ -257,7 +271,7 @@ fn round(recipe: &Recipe, run: &[String], times: u32, injecting: bool, plan: &mu
     }
     if injecting {
         plan.extend(recipe.inject.iter().map(|argv| format!("run {}", words(argv))));
-        plan.extend(recipe.http.iter().map(|http| format!("send {} {} {}", http.method, http.url, http.body)));
+        plan.extend(recipe.http.iter().map(|http| format!("send {} {} {}", http.method, veil.url(&http.url), veil.body(&http.body))));
     }
     let with = if recipe.run_env.is_empty() || !injecting { String::new() } else { format!("; with {}", names(&recipe.run_env)) };
     let reads = recipe.stdin.as_ref().map(|text| format!("; it reads {} bytes{}", text.len(), lines(text))).unwrap_or_default();

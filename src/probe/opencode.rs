@@ -25,6 +25,7 @@ use super::claims::{self, OPENCODE};
 use super::readback::Seen;
 use super::trail::{Stop, Trail, judge};
 use super::{Claim, Data, Judged, map, nonce};
+use api::Condition;
 use bed::{Bed, Way};
 
 pub use plan::plan;
@@ -166,6 +167,9 @@ fn needs_uploads(support: &Support, trail: &mut Trail) -> Result<(), Stop> {
 
 /// Whether the host takes uploads: 204 for a session it has, and a JSON 404 for one it has not; or 204 and an effect.
 fn support(bed: &mut Bed) -> Result<Support, Stop> {
+    if !bed.health.keeps_to_itself() {
+        return by_contract(bed);
+    }
     let mark = nonce("support")?;
     let session = bed.session()?;
     let variables = map(&[("WHOSEENV_MARK", &mark)]);
@@ -179,6 +183,7 @@ fn support(bed: &mut Bed) -> Result<Support, Stop> {
         if refused || bed.look(&session, &[("WHOSEENV_MARK", &mark)])?.equals("WHOSEENV_MARK", &mark) {
             return Ok(Support::Yes(said));
         }
+        api::decided(unknown)?;
         return Ok(Support::No(format!("PUT to {said}; and no effect")));
     }
     // No route: 404 or 405 that speaks of no session, or a page that stands for every path.
@@ -188,6 +193,22 @@ fn support(bed: &mut Bed) -> Result<Support, Stop> {
         return Ok(Support::No(format!("PUT to {said}: no upload")));
     }
     Ok(Support::Unknown(Stop::Failed(format!("PUT to {said}: neither an upload nor a missing route"))))
+}
+
+/// The same of a host that hands what it does not know on to the web: it is not asked what it may not know.
+fn by_contract(bed: &Bed) -> Result<Support, Stop> {
+    let reply = api::ask(&bed.http, "GET", api::CONTRACT, None, bed.patience)?;
+    let contract = reply.json().filter(|_| reply.status == 200).unwrap_or_default();
+    let paths: Vec<&String> = contract["paths"].as_object().into_iter().flatten().map(|(path, _)| path).collect();
+    // The positive control: what runs a command must be in it.
+    if !paths.iter().any(|path| path.ends_with("/shell")) {
+        return Ok(Support::Unknown(Stop::Failed(format!("GET {}: {}: not its contract", api::CONTRACT, reply.shape()))));
+    }
+    let said = format!("its own contract, GET {}: {} paths", api::CONTRACT, paths.len());
+    match paths.iter().find(|path| path.contains("environment")) {
+        Some(path) => Ok(Support::Unknown(Stop::Failed(format!("{said}, among them {path}, which is not known of this version")))),
+        None => Ok(Support::No(format!("{said}, none of them an upload; it hands unknown paths on to the web, so that none was tried"))),
+    }
 }
 
 /// The course of all experiments.
@@ -225,8 +246,8 @@ fn lost(bed: &Bed) -> Option<String> {
         return Some("interrupted".to_owned());
     }
     match api::health(&bed.http, PATIENCE.min(bed.patience)) {
-        Ok(Some(_)) => None,
-        Ok(None) => Some("the host says that it is not healthy".to_owned()),
+        Ok(Condition::Well(_)) => None,
+        Ok(Condition::Unwell(said)) => Some(format!("the host is not healthy ({said})")),
         Err(no) => Some(format!("the host cannot be asked any more: {no}")),
     }
 }

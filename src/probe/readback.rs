@@ -46,6 +46,8 @@ pub struct Seen {
     pub block: Environ,
     /// Names that the shell gave the helper and did not get itself, or got otherwise: a profile's, PWD, SHLVL, `_`.
     pub added: Vec<String>,
+    /// Names that the shell was given and the helper was not: taken away on the way.
+    pub removed: Vec<String>,
     /// Where the block was read.
     pub source: String,
 }
@@ -217,7 +219,9 @@ fn from_outside(machine: &Host, helper: Pid, host_pid: Option<Pid>) -> Option<Se
     let chain = machine.chain(helper);
     // The host's own child, whatever stands between it and the helper; else the helper's parent.
     let of_host = host_pid.and_then(|host| chain.iter().position(|stat| stat.pid == host)).filter(|at| *at > 0);
-    let at = of_host.map_or(1, |host| host - 1).max(1);
+    // Where the shell became the helper, the helper's own block is what was given: above it are the host and this program.
+    let became = chain.get(1).is_some_and(|parent| parent.pid == std::process::id());
+    let at = of_host.map_or(usize::from(!became), |host| host - 1);
     let shell = chain.get(at)?;
     let parent = machine.process(shell.ppid).stat().ok();
     let block = machine.process(shell.pid).environ().ok()?;
@@ -228,6 +232,7 @@ fn from_outside(machine: &Host, helper: Pid, host_pid: Option<Pid>) -> Option<Se
         parent: shell.ppid,
         parent_name: parent.map(|stat| stat.comm.lossy().into_owned()).unwrap_or_default(),
         added: added(&block, &own),
+        removed: removed(&block, &own),
         block,
         source: format!("/proc/{}/environ", shell.pid),
     })
@@ -238,6 +243,11 @@ fn added(before: &Environ, after: &Environ) -> Vec<String> {
     let is_new = |name: &str| before.get(name) != after.get(name);
     let names = after.entries.iter().map(|entry| entry.name.lossy().into_owned());
     names.filter(|name| is_new(name)).collect()
+}
+
+/// Names in `before` that are not in `after` at all.
+fn removed(before: &Environ, after: &Environ) -> Vec<String> {
+    before.entries.iter().map(|entry| entry.name.lossy().into_owned()).filter(|name| after.get(name).is_none()).collect()
 }
 
 fn from_inside(stream: &mut UnixStream, machine: &Host, helper: Option<Pid>) -> std::io::Result<Seen> {
@@ -263,6 +273,7 @@ fn from_inside(stream: &mut UnixStream, machine: &Host, helper: Option<Pid>) -> 
         parent_name: name(parent).unwrap_or_else(|| "a process".to_owned()),
         block: Environ::parse(&block),
         added: Vec::new(),
+        removed: Vec::new(),
         source: format!("/proc/{shell}/environ, read by the helper beside it"),
     })
 }

@@ -21,6 +21,8 @@ pub enum Stop {
     NotAsked(String),
     /// The command ended, and its shell did not call.
     Silent(String),
+    /// The host answered, and it is not the answer that does it: the status, and in words.
+    Answered(u16, String),
     /// It could not be done: the host ended, hung, answered nonsense, or Ctrl-C came.
     Failed(String),
 }
@@ -41,7 +43,12 @@ impl Stop {
     /// Why, in words.
     pub fn why(&self) -> &str {
         match self {
-            Stop::Control(why) | Stop::Unsupported(why) | Stop::NotAsked(why) | Stop::Silent(why) | Stop::Failed(why) => why,
+            Stop::Control(why)
+            | Stop::Unsupported(why)
+            | Stop::NotAsked(why)
+            | Stop::Silent(why)
+            | Stop::Answered(_, why)
+            | Stop::Failed(why) => why,
         }
     }
 }
@@ -64,7 +71,15 @@ impl Trail {
     pub fn shell(&mut self, seen: &Seen, detail: impl Into<String>) {
         self.readback.get_or_insert(Channel::Socket);
         let added = if seen.added.is_empty() { String::new() } else { format!("; the shell itself added {}", listed(&seen.added)) };
-        self.saw(seen.source.clone(), How::RunsACommand, format!("{} ({}): {}{added}", seen.shell_name, seen.shell, detail.into()));
+        let removed = match seen.removed.is_empty() {
+            true => String::new(),
+            false => format!("; on the way to what the shell ran, taken away: {}", listed(&seen.removed)),
+        };
+        self.saw(
+            seen.source.clone(),
+            How::RunsACommand,
+            format!("{} ({}): {}{added}{removed}", seen.shell_name, seen.shell, detail.into()),
+        );
     }
 
     /// A shell's output was read, because the shell could not be.
@@ -138,7 +153,7 @@ impl Trail {
                 self.saw("not asked", How::Passive, why);
                 return (Outcome::Undetermined, false);
             }
-            Err(Stop::Failed(why) | Stop::Silent(why)) => {
+            Err(Stop::Failed(why) | Stop::Answered(_, why) | Stop::Silent(why)) => {
                 ("the experiment", How::Connects, format!("it could not be finished: {why}"), Outcome::Undetermined)
             }
         };

@@ -108,7 +108,7 @@ impl Exit {
                 (Exit::Ok, "no claim is refuted; a host without a surface is no failure unless --require asks for it"),
                 (Exit::Findings, "a claim is refuted, what --require asks for is not there, or something could not be removed"),
                 (Exit::NotFound, "there is no such program or daemon"),
-                (Exit::NotPermitted, "the daemon's environment or password may not be read from this account"),
+                (Exit::NotPermitted, "the daemon, its environment or its password may not be looked at from this account"),
                 (Exit::Undetermined, "an experiment could not tell: its control did not hold, or the host did not answer"),
             ],
             "probe-exec" => &[
@@ -120,7 +120,8 @@ impl Exit {
             "verify" => &[
                 (Exit::Ok, "the lines of evidence agree"),
                 (Exit::Findings, "one of them refutes a claim, or something could not be removed"),
-                (Exit::NotFound, "there is no such agent or program"),
+                (Exit::NotFound, "there is no such agent or program, or --pid names no daemon of it"),
+                (Exit::NotPermitted, "the environment of the daemon that --pid names may not be read from this account; the rest is shown"),
                 (Exit::Undetermined, "an experiment could not tell"),
             ],
             "binary-scan" | "binary-identify" => &[

@@ -17,7 +17,8 @@ use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 /// command. In its commands {command} is what the host's shell must run; {nonce}, {canary}, {dir}, {name}, {port}, {user}
 /// and {uid} are filled in. SENDS: what the recipe says. CREATES: a private directory below the directory for temporary
 /// files, and what the recipe's commands make. REMOVED: the commands under stop are run, what still runs is ended, the
-/// directory removed. Every command has a fixed environment, and nothing of yours.
+/// directory removed. Every command has a fixed environment, and nothing of yours. Your commands, addresses and bodies
+/// are shown by the rules that show has for arguments: what may be a secret is masked, also in what they print.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The recipe, by its id
@@ -85,13 +86,15 @@ pub fn run(args: Args, global: &Global) -> Exit {
         return start.problem("probe", &Problem::new(Exit::Usage, error.to_string()).hint(hint));
     }
     if args.dry_run {
-        return start.answer(probing::report("probe", exec::plan(&recipe, args.repeat), &[]), |report| super::page(report, start.verbose));
+        return start.answer(probing::report("probe", exec::plan(&recipe, args.repeat, &start.redactor), &[]), |report| {
+            super::page(report, start.verbose)
+        });
     }
     if let Err(error) = interrupt::watch() {
         return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
     }
     let progress = Progress::new(format!("probe {}", recipe.id), args.repeat.map(u64::from), global.quiet);
-    let data = exec::probe(&recipe, args.repeat, Duration::from_secs(args.timeout), &progress);
+    let data = exec::probe(&recipe, args.repeat, Duration::from_secs(args.timeout), &start.redactor, &progress);
     drop(progress);
     start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
 }
@@ -126,7 +129,7 @@ fn wanted(args: &Args, known: &[recipe::Recipe]) -> Result<recipe::Recipe, Probl
     let canaries = args.absent.iter().map(|name| (name.clone(), "{canary}".to_owned()));
     let recipe = recipe::Recipe {
         id: "command".to_owned(),
-        text: "The command has the environment that is expected.".to_owned(),
+        text: "The host's shell is given the environment that is expected.".to_owned(),
         run_env: args.set.iter().cloned().chain(canaries).collect(),
         run: args.run.clone(),
         expect: recipe::Expect {

@@ -38,8 +38,8 @@ fn shown(host: &Host, agent: Agent, identified: &Identified, opened: &Opened) ->
 fn evidence(host: &Host, feature: &Feature, opened: &Opened) -> Vec<Evidence> {
     let seen = feature.evidence.iter().map(|seen| {
         let (source, detail) = match seen.offset {
-            Some(offset) => (format!("{}, byte {offset}", opened.label), format!("{} stands there", seen.string)),
-            None => (opened.label.clone(), format!("{} is not in its code", seen.string)),
+            Some(offset) => (format!("{}, byte {offset}", opened.label), format!("`{}` stands there", seen.string)),
+            None => (opened.label.clone(), format!("`{}` is not in its code", seen.string)),
         };
         Evidence { source, how: How::Passive, at: host.machine().taken_at(), detail }
     });

@@ -16,6 +16,8 @@ pub struct Live {
     pub subject: Option<Box<Subject>>,
     /// Why there is none.
     pub why: String,
+    /// It was named by its number: what cannot be seen of it was asked for.
+    pub pinned: bool,
 }
 
 impl Live {
@@ -25,8 +27,19 @@ impl Live {
     /// When several do.
     pub fn named(host: &Host, agent: Agent, narrow: &Narrow) -> Result<Live, Problem> {
         match resolve(host, &Reference::Agent(agent.id().to_owned()), narrow) {
-            Ok(subject) => Ok(Live { subject: Some(Box::new(subject)), why: String::new() }),
-            Err(problem) if problem.exit == Exit::NotFound => Ok(Live { subject: None, why: "no daemon of it runs here".to_owned() }),
+            Ok(subject) => Ok(Live { subject: Some(Box::new(subject)), why: String::new(), pinned: narrow.pid.is_some() }),
+            // A process that was named by its number is not there, or is none of it.
+            Err(problem) if problem.exit == Exit::NotFound && narrow.pid.is_some() => {
+                let pid = narrow.pid.unwrap_or_default();
+                let message = match host.process(pid).stat() {
+                    Ok(_) => format!("process {pid} is no {} daemon", agent.id()),
+                    Err(_) => problem.message,
+                };
+                Err(Problem::new(Exit::NotFound, message).hint("See what runs: whoseenv ps"))
+            }
+            Err(problem) if problem.exit == Exit::NotFound => {
+                Ok(Live { subject: None, why: "no daemon of it runs here".to_owned(), pinned: false })
+            }
             Err(problem) => Err(problem),
         }
     }
@@ -48,14 +61,18 @@ impl Live {
                 let process = same.remove(0);
                 let (pid, stat) = (process.stat.pid, process.stat.clone());
                 let subject = Subject::process(host, Reference::Pid(pid), stat, Some(process));
-                Live { subject: Some(Box::new(subject)), why: String::new() }
+                Live { subject: Some(Box::new(subject)), why: String::new(), pinned: false }
             }
-            (0, 0) => Live { subject: None, why: "no daemon of it runs here".to_owned() },
+            (0, 0) => Live { subject: None, why: "no daemon of it runs here".to_owned(), pinned: false },
             (0, others) => {
                 let others = if others == 1 { "a daemon of yours runs".to_owned() } else { format!("{others} daemons of yours run") };
-                Live { subject: None, why: format!("{others} another program than this file (--pid names one)") }
+                Live { subject: None, why: format!("{others} another program than this file (--pid names one)"), pinned: false }
             }
-            _ => Live { subject: None, why: format!("several daemons of yours run this file, pids {}: --pid names one", pids.join(", ")) },
+            _ => Live {
+                subject: None,
+                why: format!("several daemons of yours run this file, pids {}: --pid names one", pids.join(", ")),
+                pinned: false,
+            },
         })
     }
 }

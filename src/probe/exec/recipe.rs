@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::snapshot::HIDDEN;
 use crate::report::Rows;
 
 /// The recipes that are part of the program.
@@ -87,6 +88,9 @@ pub struct Recipe {
     pub in_band: bool,
     /// What must be seen.
     pub expect: Expect,
+    /// It came with the program: nothing in it is a secret of anybody's.
+    #[serde(skip)]
+    pub shipped: bool,
 }
 
 /// A request that injects.
@@ -165,7 +169,9 @@ pub enum RecipeError {
 
 /// The recipes that are part of the program.
 pub fn built_in() -> Vec<Recipe> {
-    parse(BUILT_IN).unwrap_or_default()
+    let mut recipes = parse(BUILT_IN).unwrap_or_default();
+    recipes.iter_mut().for_each(|recipe| recipe.shipped = true);
+    recipes
 }
 
 /// Parses a file of recipes.
@@ -173,9 +179,17 @@ pub fn built_in() -> Vec<Recipe> {
 /// # Errors
 /// When it is none, or a recipe has no id, no run or nothing to expect.
 pub fn parse(text: &str) -> Result<Vec<Recipe>, RecipeError> {
-    let file: File = toml::from_str(text).map_err(|error| RecipeError::Toml(error.message().to_owned()))?;
+    let file: File = toml::from_str(text).map_err(|error| RecipeError::Toml(without_texts(error.message())))?;
     file.recipe.iter().try_for_each(sound)?;
     Ok(file.recipe)
+}
+
+/// A complaint about a file without the texts that stand in it: a command in the wrong place may hold a password.
+fn without_texts(message: &str) -> String {
+    match (message.find('"'), message.rfind('"')) {
+        (Some(first), Some(last)) if first < last => format!("{}{HIDDEN}{}", &message[..first], &message[last + 1..]),
+        _ => message.to_owned(),
+    }
 }
 
 /// That a recipe can be run and judged.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::host::Pid;
 use crate::host::http::{Http, NoAnswer, Question, Reply};
+use crate::probe::Stop;
 
 /// Which API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,32 +34,44 @@ pub struct Health {
     pub path: &'static str,
 }
 
-/// Health paths, newest first: 2.0.6 and later, 2.0.4 and 2.0.5, the preview to 2.0.3, 1.x.
+/// Health paths: 1.x, and then newest first 2.0.6 and later, 2.0.4 and 2.0.5, the preview to 2.0.3. That of 1.x comes first: 1.2.1,
+/// 1.2.27 and 1.3.2 send a request for a path that they do not know on to a machine of their vendor's. 2.0 and its preview answer 404.
 pub const HEALTH: [(&str, Dialect); 4] =
-    [("/api/info", Dialect::V2), ("/api/status", Dialect::V2), ("/api/health", Dialect::V2), ("/global/health", Dialect::V1)];
+    [("/global/health", Dialect::V1), ("/api/info", Dialect::V2), ("/api/status", Dialect::V2), ("/api/health", Dialect::V2)];
 
-/// Asks until a path answers with what a health answer holds. None while the daemon starts.
+/// What a daemon says when it is asked for its health.
+pub enum Condition {
+    /// It is well.
+    Well(Health),
+    /// It answers, and not with that: it starts, or is broken. What it said.
+    Unwell(String),
+}
+
+/// Asks until a path answers with what a health answer holds.
 ///
 /// # Errors
 /// When nobody answers, or what answers is no OpenCode.
-pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswer> {
+pub fn health(http: &Http, patience: Duration) -> Result<Condition, NoAnswer> {
     let (mut said, mut starts) = (Vec::new(), false);
     for (path, dialect) in HEALTH {
         let reply = ask(http, "GET", path, None, patience)?;
         match reply.status {
-            401 | 403 => return Err(NoAnswer::Failed(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
-            // 2.x while it starts; and 1.2.1, which asks the Internet for every path that it has not, without one.
+            401 | 403 => return Err(NoAnswer::Denied(format!("GET {path}: {}: the password is not this daemon's", reply.status))),
+            // An old 1.x whose own path breaks would hand the next ones on.
+            500 | 503 if dialect == Dialect::V1 => return Ok(Condition::Unwell(format!("GET {path}: {}", reply.shape()))),
             500 | 503 => starts = true,
             _ => {}
         }
         let body = reply.json().filter(|_| reply.status == 200);
         if let Some(version) = body.as_ref().and_then(|body| body["version"].as_str()) {
             let pid = body.as_ref().and_then(|body| body["pid"].as_u64()).and_then(|pid| Pid::try_from(pid).ok());
-            return Ok(Some(Health { version: version.chars().take(80).collect(), pid, dialect, path }));
+            let version = version.chars().take(80).collect();
+            return Ok(Condition::Well(Health { version, pid, dialect, path }));
         }
         said.push(format!("GET {path}: {}", reply.shape()));
     }
-    if starts { Ok(None) } else { Err(NoAnswer::Failed(format!("what answers is no OpenCode ({})", said.join("; ")))) }
+    let said = said.join("; ");
+    if starts { Ok(Condition::Unwell(said)) } else { Err(NoAnswer::Failed(format!("what answers is no OpenCode ({said})"))) }
 }
 
 /// One question, waited for.
@@ -67,6 +80,32 @@ pub fn health(http: &Http, patience: Duration) -> Result<Option<Health>, NoAnswe
 /// When there is no answer.
 pub fn ask(http: &Http, method: &str, path: &str, body: Option<&Value>, patience: Duration) -> Result<Reply, NoAnswer> {
     http.ask(&Question { method, path, headers: &[], body }, patience).wait()
+}
+
+/// An answer that says what the host makes of the request. A host that fails, or wants a password or more time, says
+/// nothing of it.
+///
+/// # Errors
+/// When it is none.
+pub fn decided(reply: Reply) -> Result<Reply, Stop> {
+    match reply.status {
+        401 | 403 | 407 | 408 | 429 | 500.. => Err(Stop::Answered(reply.status, format!("the host answers {}", reply.shape()))),
+        _ => Ok(reply),
+    }
+}
+
+/// What 1.x's own contract says.
+pub const CONTRACT: &str = "/doc";
+
+impl Health {
+    /// Whether it answers a path that it does not know by itself. 1.2.1, 1.2.27 and 1.3.2 hand such a request on to the web; 1.14.48
+    /// and 1.18.34 have the page that answers.
+    pub fn keeps_to_itself(&self) -> bool {
+        let number = |text: &str| text.parse::<u32>().ok();
+        let mut parts = self.version.split(['.', '-']).map_while(number);
+        let version = (parts.next(), parts.next(), parts.next());
+        self.dialect == Dialect::V2 || version >= (Some(1), Some(14), Some(48))
+    }
 }
 
 /// What a session of a probe is called.
@@ -199,6 +238,8 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     fn reply(status: u16, body: &str) -> Reply {
@@ -214,34 +255,48 @@ mod tests {
         assert_eq!(Dialect::V2.id(&reply(500, r#"{"data":{"id":"ses_1"}}"#)), None);
     }
 
-    /// A server that answers so many questions: with the body for its path, with 500 for any other.
-    fn server(healthy: Option<&'static str>, questions: usize) -> Http {
+    /// A server that answers one path with health and any other with this status; which paths it was asked for.
+    fn server(healthy: Option<&'static str>, others: u16) -> (Http, Arc<Mutex<Vec<String>>>) {
         use std::io::{Read, Write};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let http = Http::new(&format!("http://{}", listener.local_addr().unwrap()), None, None).unwrap();
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let log = Arc::clone(&asked);
         std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten().take(questions) {
-                let mut asked = [0; 4096];
-                let length = stream.read(&mut asked).unwrap();
-                let asked = String::from_utf8_lossy(&asked[..length]).into_owned();
-                let (status, body) = match healthy.filter(|path| asked.starts_with(&format!("GET {path} "))) {
-                    Some(_) => (200, r#"{"healthy":true,"version":"1.2.1"}"#),
-                    None => (500, r#"{"name":"UnknownError"}"#),
+            for mut stream in listener.incoming().flatten() {
+                let mut piece = [0; 4096];
+                let length = stream.read(&mut piece).unwrap();
+                let path = String::from_utf8_lossy(&piece[..length]).split(' ').nth(1).unwrap_or_default().to_owned();
+                let (status, body) = match healthy == Some(path.as_str()) {
+                    true => (200, r#"{"healthy":true,"version":"1.2.1"}"#),
+                    false => (others, r#"{"name":"UnknownError"}"#),
                 };
+                log.lock().unwrap().push(path);
                 let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
                 let _ = stream.write_all(format!("{head}{body}").as_bytes());
             }
         });
-        http
+        (http, asked)
     }
 
-    /// As 1.2.1 answered on a machine without the Internet.
+    /// As 1.2.1 and 1.2.27 answer on a machine without the Internet; and 2.x, which starts.
     #[test]
-    fn a_path_that_breaks_does_not_hide_the_one_that_answers() {
-        let patience = Duration::from_secs(5);
-        let found = health(&server(Some("/global/health"), 4), patience).unwrap().unwrap();
-        assert_eq!((found.version.as_str(), found.dialect), ("1.2.1", Dialect::V1));
-        assert_eq!(health(&server(None, 4), patience), Ok(None), "it may be starting");
+    fn an_old_1x_is_known_by_the_first_path_and_asked_for_no_other() {
+        let ask = |healthy, others| {
+            let (http, asked) = server(healthy, others);
+            let condition = health(&http, Duration::from_secs(5));
+            let asked = asked.lock().unwrap().clone();
+            (condition, asked)
+        };
+        let (found, asked) = ask(Some("/global/health"), 500);
+        assert!(matches!(found, Ok(Condition::Well(health)) if health.version == "1.2.1" && health.dialect == Dialect::V1));
+        assert_eq!(asked, ["/global/health"]);
+        let (found, asked) = ask(None, 500);
+        assert!(matches!(found, Ok(Condition::Unwell(said)) if said.contains("500")), "it may be starting");
+        assert_eq!(asked, ["/global/health"], "it may be one that hands on what it does not know");
+        let (found, asked) = ask(Some("/api/health"), 404);
+        assert!(matches!(found, Ok(Condition::Well(health)) if health.dialect == Dialect::V2));
+        assert_eq!(asked, ["/global/health", "/api/info", "/api/status", "/api/health"]);
     }
 
     #[test]

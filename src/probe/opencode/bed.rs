@@ -185,7 +185,7 @@ impl Bed {
                 return self.creating_named(&(method, path.clone(), Some(body)), None);
             }
         }
-        let id = self.dialect().id(&reply).ok_or_else(|| Stop::Failed(format!("{method} {path}: {}", reply.shape())))?;
+        let id = self.dialect().id(&reply).ok_or_else(|| Stop::Answered(reply.status, format!("{method} {path}: {}", reply.shape())))?;
         self.made.sessions.push(id.clone());
         Ok(id)
     }
@@ -208,7 +208,7 @@ impl Bed {
         let reply = self.send(&api::upload(session, variables))?;
         match reply.status {
             204 => Ok(()),
-            _ => Err(Stop::Failed(format!("PUT /api/session/…/environment: {}", reply.shape()))),
+            status => Err(Stop::Answered(status, format!("PUT /api/session/…/environment: {}", reply.shape()))),
         }
     }
 
@@ -309,10 +309,10 @@ impl Bed {
             {
                 self.note(running.kind, &reply);
                 let refused = !(200..300).contains(&reply.status) || reply.kind == "text/html";
-                let shape = reply.shape();
+                let (status, shape) = (reply.status, reply.shape());
                 *answer = Some(reply);
                 if refused {
-                    return Err(Stop::Failed(format!("{}: {shape}", running.what)));
+                    return Err(Stop::Answered(status, format!("{}: {shape}", running.what)));
                 }
                 // It says that it is done, and nobody called: a moment for the call to arrive.
                 last_chance = running.waits.then(|| Instant::now() + LAST_CHANCE);

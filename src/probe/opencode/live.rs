@@ -1,17 +1,18 @@
 //! A running daemon: found, asked with its own password, probed in sessions that the probe made, and left as it was.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::api::{self, Dialect};
+use super::api::{self, Condition, Dialect};
 use super::bed::Bed;
+use super::removal::Outputs;
 use super::{Options, experiments};
 use crate::agent::opencode::service_file::{endpoint, parse_password};
 use crate::agent::{AgentProcess, Listener, Role, discover};
 use crate::host::http::{Http, NoAnswer, Password};
-use crate::host::listen::Address;
-use crate::host::{Environ, Host, Unknown, files};
+use crate::host::listen::{self, Address};
+use crate::host::{Environ, Host, Unknown, View, files};
 use crate::probe::nest::Nest;
 use crate::probe::readback::Readback;
 use crate::probe::{Cleanup, Data, Probed, token};
@@ -34,7 +35,7 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let unreachable = |no: NoAnswer| {
         let exit = match no {
             NoAnswer::Remote(_) => Exit::Usage,
-            NoAnswer::Failed(ref why) if why.contains("password") => Exit::NotPermitted,
+            NoAnswer::Denied(_) => Exit::NotPermitted,
             _ => Exit::Undetermined,
         };
         Problem::new(exit, format!("{}: {no}", found.url))
@@ -43,7 +44,10 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     };
     let http = Http::new(&found.url, found.password.as_ref(), options.allow_remote.as_deref()).map_err(unreachable)?;
     let health = api::health(&http, options.patience.min(Duration::from_secs(10))).map_err(unreachable)?;
-    let health = health.ok_or_else(|| Problem::new(Exit::Undetermined, format!("{} says that it is not healthy", found.url)))?;
+    let health = match health {
+        Condition::Well(health) => health,
+        Condition::Unwell(said) => return Err(Problem::new(Exit::Undetermined, format!("{} is not healthy: {said}", found.url))),
+    };
     let io = |error: std::io::Error| Problem::new(Exit::Io, format!("a private directory cannot be made: {error}"));
     let nest = Nest::new().map_err(io)?;
     // Another account's shells can neither enter the private directory nor call a socket in it.
@@ -57,10 +61,11 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
     let places = places(&bed.block);
+    let outputs = Outputs::now(places.first().map(PathBuf::as_path));
     let claims = experiments(&mut bed, None, &places, progress);
     let mut cleanup = Cleanup::default();
     progress.doing("removing what was made");
-    bed.remove(places.first().map(PathBuf::as_path), &mut cleanup);
+    bed.remove(&outputs, &mut cleanup);
     by_nature(&places, &bed, &mut cleanup);
     drop(bed);
     let looked = cleanup.looked_again;
@@ -74,27 +79,72 @@ fn find(host: &Host, url: Option<&str>, options: &Options) -> Result<Found, Prob
     let processes = discover(host).map_err(|reason| Problem::new(Exit::Io, format!("the list of processes: {reason}")))?;
     let daemons: Vec<&AgentProcess> =
         processes.iter().filter(|process| process.agent == "opencode" && process.role == Role::Daemon).collect();
-    let mut found: Vec<(String, &AgentProcess)> = daemons.iter().filter_map(|process| Some((address(process)?, *process))).collect();
-    if let Some(url) = url {
-        let wanted = endpoint(url).ok_or_else(|| {
-            Problem::new(Exit::Usage, format!("{url} is no http://ADDRESS:PORT")).hint("Such as: --live http://127.0.0.1:49374")
-        })?;
-        found.retain(|(theirs, _)| endpoint(theirs) == Some(wanted));
-    }
+    let wanted = url.map(|url| {
+        let refused =
+            || Problem::new(Exit::Usage, format!("{url} is no http://ADDRESS:PORT")).hint("Such as: --live http://127.0.0.1:49374");
+        endpoint(url).ok_or_else(refused)
+    });
+    let wanted = wanted.transpose()?;
+    let at = |process: &AgentProcess| match (wanted, url) {
+        (Some(wanted), Some(url)) => listens(process, wanted).then(|| base(url).to_owned()),
+        _ => address(process),
+    };
+    let found: Vec<(String, &AgentProcess)> = daemons.iter().filter_map(|process| Some((at(process)?, *process))).collect();
     let list = || found.iter().map(|(url, process)| format!("--live {url}   (pid {})", process.stat.pid));
     match found.as_slice() {
         [(url, process)] => Ok(Found { url: url.clone(), process: (*process).clone(), password: password(process, options)? }),
-        [] => Err(Problem::new(
-            Exit::NotFound,
-            match url {
-                Some(url) => format!("no OpenCode daemon of this machine listens at {url}"),
-                None => "no OpenCode daemon runs here whose address is known".to_owned(),
-            },
-        )
-        .hint("See what runs: whoseenv ps")
-        .hint("Or let one be started: whoseenv probe opencode --spawn BIN")),
+        [] => Err(nobody(host, url, wanted, &daemons)),
         _ => Err(list().fold(Problem::new(Exit::Usage, "several OpenCode daemons run; name one"), Problem::hint)),
     }
+}
+
+/// Why there is no daemon to ask: one that may not be looked into may be it.
+fn nobody(host: &Host, url: Option<&str>, wanted: Option<(IpAddr, u16)>, daemons: &[&AgentProcess]) -> Problem {
+    let unread: Vec<String> =
+        daemons.iter().filter(|process| process.listeners.is_err()).map(|process| process.stat.pid.to_string()).collect();
+    let net = host.net(View::default());
+    let row = wanted.and_then(|(ip, port)| net.listener(ip, port).ok().flatten());
+    let owner = row.map(|row| row.uid).filter(|uid| *uid != host.machine().uid && host.machine().uid != 0);
+    let problem = match (url, owner) {
+        (Some(url), Some(uid)) => {
+            let name = host.user_name(uid).unwrap_or_else(|| uid.to_string());
+            Problem::new(Exit::NotPermitted, format!("what listens at {url} is {name}'s, and may not be looked into from this account"))
+        }
+        (Some(url), None) if row.is_some() && unread.is_empty() => {
+            Problem::new(Exit::NotFound, format!("what listens at {url} is not known as an OpenCode daemon"))
+        }
+        (Some(url), None) if row.is_none() => Problem::new(Exit::NotFound, format!("nothing of this machine listens at {url}")),
+        _ if !unread.is_empty() => Problem::new(
+            Exit::NotPermitted,
+            format!(
+                "which addresses the OpenCode daemons of other accounts have (pid {}) may not be seen from this account",
+                unread.join(", ")
+            ),
+        ),
+        _ => Problem::new(Exit::NotFound, "no OpenCode daemon runs here whose address is known"),
+    };
+    let problem = problem.hint("See what runs: whoseenv ps");
+    match problem.exit {
+        Exit::NotPermitted => problem.hint("Run it as the account that the daemon runs as, or as root."),
+        _ => problem.hint("Or let one be started: whoseenv probe opencode --spawn BIN"),
+    }
+}
+
+/// `http://ADDRESS:PORT` of an address.
+fn base(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(0, |(scheme, _)| scheme.len() + 3);
+    url[rest..].find(['/', '?', '#']).map_or(url, |end| &url[..rest + end])
+}
+
+/// Whether a daemon is reached there: at what its registration says, or at one of its sockets, of which one may be every address's.
+fn listens(process: &AgentProcess, (ip, port): (IpAddr, u16)) -> bool {
+    let registered = process.registration.as_ref().and_then(|registration| registration.registered());
+    registered.is_some_and(|registered| endpoint(&registered.url) == Some((ip, port)))
+        || process.listeners.iter().flatten().any(|listener| match listener {
+            Listener::Tcp(theirs) if theirs.ip().is_unspecified() => theirs.port() == port && listen::is_own_address(ip),
+            Listener::Tcp(theirs) => *theirs == SocketAddr::new(ip, port),
+            Listener::Unix(_) => false,
+        })
 }
 
 /// Where a daemon answers: what its registration says, else where it listens.

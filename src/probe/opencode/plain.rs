@@ -240,7 +240,7 @@ pub fn requests(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
                 trail.holds(changed.is_empty(), || format!("{what} changed {}", listed(&changed)));
             }
             // A request that is refused changes nothing.
-            Err(Stop::Failed(why)) if why.contains(": 400") || why.contains(": 422") => {
+            Err(Stop::Answered(400 | 422, why)) => {
                 trail.saw(what, How::Connects, format!("refused as a whole: {why}"));
             }
             Err(stop) => return Err(stop),

@@ -179,6 +179,7 @@ pub fn plan(target: &Target) -> Data {
          more, and on 2.0 GET /api/session/ID/message after each"
             .to_owned(),
     );
+    plan.push(format!("1.x before 1.14.48, which hands unknown paths on to the web: GET {} instead of both PUT", api::CONTRACT));
     plan.push("where a host gives its ids alone, a session is asked for once more, without one".to_owned());
     plan.push(match target {
         Target::Spawn(_) => "end the host and whatever it left running; remove the private home; look again".to_owned(),

@@ -1,9 +1,10 @@
 //! What was made in a live host goes again, and is looked for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use crate::host::http::Reply;
 
 use super::api::{self, Dialect, ask};
 use super::bed::{Bed, Kind, Made};
@@ -16,19 +17,26 @@ const ROUND: Duration = Duration::from_secs(3);
 
 impl Bed {
     /// Removes what was made in a live host, and looks again: by the ids that it gave, and by the mark in its lists, so that
-    /// what was asked for and never waited for goes too. `data` is where the host keeps the output of commands.
-    pub fn remove(&mut self, data: Option<&Path>, cleanup: &mut Cleanup) {
+    /// what was asked for and never waited for goes too. `outputs` are the files of that kind that were there before.
+    pub fn remove(&mut self, outputs: &Outputs, cleanup: &mut Cleanup) {
         let unsettled = interrupt::ignoring(|| self.settle());
         let mut own = std::mem::take(&mut self.made);
         let mut orphans = Made::default();
-        let mut round = Round { bed: self, hung: None };
+        let mut round = Round { bed: self, hung: None, blind: Vec::new() };
         round.list(&mut own, &mut orphans);
+        let data = outputs.data.as_deref();
         round.remove(&own, data, cleanup);
+        if round.hung.is_some() {
+            outputs.left(cleanup);
+        }
         let mut earlier = Cleanup::default();
         round.remove(&orphans, data, &mut earlier);
         cleanup.removed.extend(earlier.removed.into_iter().map(|removed| format!("{removed} of a probe that was killed")));
         cleanup.left.extend(earlier.left);
-        cleanup.looked_again = round.hung.is_none() && unsettled.is_empty();
+        cleanup.looked_again = round.hung.is_none() && round.blind.is_empty() && unsettled.is_empty();
+        for (path, why) in std::mem::take(&mut round.blind) {
+            cleanup.failed(format!("what GET {path} would list"), why);
+        }
         for what in unsettled {
             cleanup.failed(what, "it was asked for, and no answer came: the host may make it yet, and the next probe removes it then");
         }
@@ -49,6 +57,37 @@ impl Bed {
         }
         unsettled
     }
+}
+
+/// The files in which the preview keeps what commands printed, as they were before the probe.
+pub struct Outputs {
+    data: Option<PathBuf>,
+    before: BTreeSet<PathBuf>,
+}
+
+impl Outputs {
+    /// Those that are there now, below the directory where a host keeps its data.
+    pub fn now(data: Option<&Path>) -> Outputs {
+        Outputs { data: data.map(Path::to_owned), before: data.map(outputs_below).unwrap_or_default() }
+    }
+
+    /// Tells of those that came since: a host that cannot be asked does not say which of them are the probe's.
+    fn left(&self, cleanup: &mut Cleanup) {
+        let now = self.data.as_deref().map(outputs_below).unwrap_or_default();
+        for path in now.difference(&self.before) {
+            cleanup.failed(
+                path.display().to_string(),
+                "it came while the probe ran, and the host cannot be asked whether for a command of the probe's; the next probe of a living \
+                 daemon removes those",
+            );
+        }
+    }
+}
+
+fn outputs_below(data: &Path) -> BTreeSet<PathBuf> {
+    let projects = std::fs::read_dir(data.join("shell")).into_iter().flatten().flatten();
+    let files = projects.flat_map(|project| std::fs::read_dir(project.path()).into_iter().flatten().flatten());
+    files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|extension| extension == "out")).collect()
 }
 
 /// Removes the files in which the preview keeps what the probe's own commands printed, which is nothing: it keeps them
@@ -72,6 +111,8 @@ struct Round<'b> {
     bed: &'b Bed,
     /// Why the host is not asked any more.
     hung: Option<String>,
+    /// What it would not list, and what it said instead.
+    blind: Vec<(String, String)>,
 }
 
 impl Round<'_> {
@@ -96,8 +137,12 @@ impl Round<'_> {
             lists.push((api::bare_shells(place), Kind::Bare));
         }
         for (path, kind) in lists {
-            let Some(body) = self.get(&path) else { return };
+            let Some(reply) = self.get(&path) else { return };
+            let body = reply.json().filter(|_| reply.status == 200).unwrap_or_default();
             let items = body.as_array().or_else(|| body["data"].as_array());
+            if items.is_none() {
+                self.blind.push((path, reply.shape()));
+            }
             for (item, id) in items.into_iter().flatten().filter_map(|item| Some((item, api::sound_id(item)?))) {
                 let all = match self.bed.mark.whose(item) {
                     Whose::Own => &mut *own,
@@ -119,12 +164,12 @@ impl Round<'_> {
     }
 
     /// What the host answers, unless it hangs.
-    fn get(&mut self, path: &str) -> Option<Value> {
+    fn get(&mut self, path: &str) -> Option<Reply> {
         if self.hung.is_some() {
             return None;
         }
         match interrupt::ignoring(|| ask(&self.bed.http, "GET", path, None, ROUND.min(self.bed.patience))) {
-            Ok(reply) => Some(reply.json().unwrap_or_default()),
+            Ok(reply) => Some(reply),
             Err(no) => {
                 self.hung = Some(no.to_string());
                 None
@@ -137,7 +182,13 @@ impl Round<'_> {
         if self.bed.dialect() == Dialect::V1 {
             return Vec::new();
         }
-        let Some(body) = self.get(&format!("{}?limit=200", self.bed.dialect().messages(session))) else { return Vec::new() };
+        let path = format!("{}?limit=200", self.bed.dialect().messages(session));
+        let Some(reply) = self.get(&path) else { return Vec::new() };
+        let body = reply.json().unwrap_or_default();
+        // A session that is gone has none.
+        if reply.status != 404 && !body["data"].is_array() {
+            self.blind.push((path, reply.shape()));
+        }
         let of_a_file = |id: &&str| id.starts_with("sh_") && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let ids = body["data"].as_array().into_iter().flatten().filter_map(|message| message["shellID"].as_str());
         ids.filter(of_a_file).map(str::to_owned).collect()
@@ -152,7 +203,7 @@ impl Round<'_> {
             None => match ask("DELETE").and_then(|_| ask("GET")) {
                 Ok(reply) if reply.status == 404 => return true,
                 // 1.x answers for a PTY that is gone with its web page.
-                Ok(reply) if kind == "PTY" && reply.json().is_none() => return true,
+                Ok(reply) if kind == "PTY" && reply.status == 200 && reply.kind == "text/html" => return true,
                 Ok(reply) => format!("looked for again: {}", reply.shape()),
                 Err(no) => {
                     self.hung = Some(no.to_string());

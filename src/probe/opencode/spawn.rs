@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
-use super::api::{self, Health};
+use super::api::{self, Condition, Health};
 use super::bed::Bed;
 use super::{experiments, unknown};
 use crate::host::child::{Child, Recipe};
@@ -87,7 +87,6 @@ impl Running {
         let argv = vec![absolute(program)?.into_os_string(), "serve".into(), "--port".into(), port.to_string().into()];
         let mut child = Child::start(&Recipe { argv, env: nest.environment(), cwd: nest.join("work"), leaves: false })?;
         let end = Instant::now() + patience;
-        let mut last = None;
         loop {
             if let Some(status) = child.ended() {
                 return Err(Stop::Failed(format!("{} ended ({status}) before it answered{}", program.display(), complaint(&child))));
@@ -98,15 +97,14 @@ impl Running {
             // The preview and 2.x make a password up and print it; 1.x has none unless told.
             let password = child.printed().lines().find_map(|line| line.trim().strip_prefix("server password ").map(Password::new));
             let http = Http::new(&url, password.as_ref(), None)?;
-            match api::health(&http, FIRST) {
-                Ok(Some(health)) => return Ok(Running { child, http, health }),
-                Ok(None) => {}
+            let last = match api::health(&http, FIRST) {
+                Ok(Condition::Well(health)) => return Ok(Running { child, http, health }),
+                Ok(Condition::Unwell(said)) => said,
                 Err(no @ NoAnswer::Failed(_)) if no.to_string().contains("no OpenCode") => return Err(no.into()),
-                Err(no) => last = Some(no),
-            }
+                Err(no) => no.to_string(),
+            };
             if Instant::now() > end {
-                let why = last.map(|no| format!(": {no}")).unwrap_or_default();
-                return Err(Stop::Failed(format!("{} does not answer within {} s{why}", program.display(), patience.as_secs())));
+                return Err(Stop::Failed(format!("{} is not ready within {} s: {last}", program.display(), patience.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

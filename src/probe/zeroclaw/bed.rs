@@ -28,6 +28,12 @@ pub const DECLARED: [&str; 3] = ["WHOSEENV_FROZEN", "WHOSEENV_UNSET", "1-NO-NAME
 /// Attaching is refused with this (0.8.6 and later).
 pub const FORBIDDEN: i64 = -32012;
 
+/// A session of somebody else's (0.8.7).
+pub const NOT_OWNED: i64 = -32003;
+
+/// A session that is not there (0.8.7).
+pub const NOT_FOUND: i64 = -32000;
+
 /// The risk profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -59,6 +65,15 @@ pub struct Turn {
     expected: Expected,
     number: u64,
     session: String,
+    /// What of its command no other command has.
+    trace: String,
+}
+
+impl Turn {
+    /// What of its command no other command has: the daemon's log has it, once the tool is called (0.8.7).
+    pub fn trace(&self) -> &str {
+        &self.trace
+    }
 }
 
 /// What a turn came to.
@@ -211,21 +226,21 @@ impl Bed {
     /// When the daemon does not take it.
     pub fn begin(&self, client: &mut Client, session: &str) -> Result<Turn, Stop> {
         let expected = self.readback.expect()?;
-        let command = match self.policy {
-            Policy::Open => expected.command().to_owned(),
+        let (command, trace) = match self.policy {
+            Policy::Open => (expected.command().to_owned(), expected.token().to_owned()),
             Policy::Default => {
                 let words =
                     [self.readback.program(), "readback", "call", self.readback.address(), expected.token()].map(|word| json!(word));
                 let name = format!("probe-{}.py", &token()?[..8]);
                 self.nest
                     .write(&format!("work/{name}"), &format!("import subprocess\nsubprocess.run({})\n", Value::from(words.to_vec())))?;
-                format!("python3 {}", quoted(&name))
+                (format!("python3 {}", quoted(&name)), name)
             }
         };
         self.model.wants(expected.token(), &command);
         let prompt = json!({"session_id": session, "prompt": format!("whoseenv {}", expected.token())});
         let number = client.lines.send("session/prompt", &prompt)?;
-        Ok(Turn { expected, number, session: session.to_owned() })
+        Ok(Turn { expected, number, session: session.to_owned(), trace })
     }
 
     /// Waits for the end of a turn.
@@ -290,10 +305,7 @@ impl Bed {
     /// When its shell does not call.
     pub fn turn_of(&self, client: &mut Client, session: &str, owner: Option<&mut Client>) -> Result<Seen, Stop> {
         let turn = self.begin(client, session)?;
-        match self.end_attended(client, &turn, owner)? {
-            Turned::Shell(seen) => Ok(*seen),
-            Turned::Silent(said) => Err(Stop::Failed(format!("the turn ended, and its shell did not call{}", but(&said)))),
-        }
+        called(self.end_attended(client, &turn, owner)?)
     }
 
     /// A turn in which the model prints a word, in band.
@@ -348,6 +360,17 @@ impl Bed {
         drop(readback);
         drop(model);
         nest.remove(cleanup);
+    }
+}
+
+/// The shell of a turn that must have called.
+///
+/// # Errors
+/// When it has not.
+pub fn called(turned: Turned) -> Result<Seen, Stop> {
+    match turned {
+        Turned::Shell(seen) => Ok(*seen),
+        Turned::Silent(said) => Err(Stop::Failed(format!("the turn ended, and its shell did not call{}", but(&said)))),
     }
 }
 

@@ -137,7 +137,9 @@ pub fn oversized(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
                 let too_long = said.contains("Argument list too long");
                 let word = if too_long { "Argument list too long".to_owned() } else { but(&said) };
                 trail.saw(format!("the {which} turn"), How::RunsACommand, format!("no shell: {word}; the session answers"));
-                trail.holds(too_long, || format!("the {which} turn fails otherwise{}", but(&said)));
+                if !too_long {
+                    return Err(Stop::Failed(format!("the {which} turn fails, and not because of the value's length{}", but(&said))));
+                }
             }
         }
     }

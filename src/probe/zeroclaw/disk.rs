@@ -1,6 +1,6 @@
 //! Whether a snapshot leaves the daemon's memory, and who may send one.
 
-use super::bed::Bed;
+use super::bed::{Bed, called};
 use super::claims::MARK;
 use crate::host::files;
 use crate::probe::{Stop, Trail, map, nonce};
@@ -37,16 +37,22 @@ pub fn not_admin(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     ))?;
     let mut client = bed.client(Some(&env(&after)))?;
     let session = bed.session(&mut client)?;
-    let seen = bed.turn(&mut client, &session)?;
+    let turn = bed.begin(&mut client, &session)?;
+    let seen = called(bed.end_turn(&mut client, &turn)?)?;
     let beyond = bed.beyond_layer_one(&seen);
     trail.shell(&seen, format!("a roster client's shell: {} names beyond layer 1", beyond.len()));
     trail.holds(seen.get(MARK).is_none(), || "the environment arrives all the same".to_owned());
     let log = bed.nest.join("config/zc/data/state/runtime-trace.jsonl");
     let text = files::read_named(&log).map_err(|reason| Stop::Failed(format!("{}: {reason}", log.display())))?;
-    let said = text.split(|byte| *byte == b'\n').any(|line| {
-        let holds = |what: &str| memchr::memmem::find(line, what.as_bytes()).is_some();
-        holds("not retained") && holds("dropped_vars")
-    });
+    let lines = || text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let holds = |line: &[u8], what: &str| memchr::memmem::find(line, what.as_bytes()).is_some();
+    let said = lines().any(|line| holds(line, "not retained") && holds(line, "dropped_vars"));
+    if !said {
+        // A log that lacks other lines too, as on a full disk, does not tell that this one was never written.
+        trail.control(lines().any(|line| holds(line, turn.trace())), "the log has not the call of this session's shell either")?;
+        let torn = lines().filter(|line| serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()).count();
+        trail.control(torn == 0, format!("{torn} lines of the log are broken off"))?;
+    }
     trail.saw(
         log.display().to_string(),
         How::Passive,

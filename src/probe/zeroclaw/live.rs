@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Options;
+use super::bed::NOT_FOUND;
 use super::client::Client;
 use super::sessions::{marked, onto, words};
 use crate::agent::{Listener, Role, discover};
 use crate::host::files::stat_named;
 use crate::host::http::NoAnswer;
+use crate::host::lines::Said;
 use crate::host::{Host, interrupt};
 use crate::probe::claims::{Z5, ZEROCLAW};
 use crate::probe::trail::judge;
@@ -26,7 +28,10 @@ const NO_MODEL: &str = "a live daemon has a model of its own, and no call of its
 pub fn probe(host: &Host, socket: Option<&Path>, options: &Options, progress: &Progress) -> Result<Data, Problem> {
     progress.doing("looking for the daemon");
     let (socket, pid) = find(host, socket)?;
-    let failed = |no: NoAnswer| Problem::new(Exit::Undetermined, no.to_string()).hint("See what runs: whoseenv ps");
+    let failed = |no: NoAnswer| match no {
+        NoAnswer::Denied(said) => Problem::new(Exit::NotPermitted, said).hint("Run it as the account that the daemon runs as, or as root."),
+        no => Problem::new(Exit::Undetermined, no.to_string()).hint("See what runs: whoseenv ps"),
+    };
     let mut client = Client::connect(&socket, None, None, options.patience).map_err(failed)?;
     let version = client.version.clone();
     let agent = first_agent(&mut client).map_err(failed)?;
@@ -46,6 +51,8 @@ pub fn probe(host: &Host, socket: Option<&Path>, options: &Options, progress: &P
 fn find(host: &Host, socket: Option<&Path>) -> Result<(PathBuf, Option<u32>), Problem> {
     let processes = discover(host).map_err(|reason| Problem::new(Exit::Io, format!("the list of processes: {reason}")))?;
     let daemons = processes.iter().filter(|process| process.agent == "zeroclaw" && process.role == Role::Daemon);
+    let unread: Vec<String> =
+        daemons.clone().filter(|process| process.listeners.is_err()).map(|process| process.stat.pid.to_string()).collect();
     let listening = daemons.flat_map(|process| {
         let unix = process.listeners.iter().flatten().filter_map(|listener| match listener {
             Listener::Unix(path) => Some(path.as_path().to_owned()),
@@ -65,6 +72,14 @@ fn find(host: &Host, socket: Option<&Path>) -> Result<(PathBuf, Option<u32>), Pr
     found.dedup();
     match found.as_slice() {
         [one] => Ok(one.clone()),
+        [] if !unread.is_empty() => Err(Problem::new(
+            Exit::NotPermitted,
+            format!(
+                "which sockets the ZeroClaw daemons of other accounts have (pid {}) may not be seen from this account",
+                unread.join(", ")
+            ),
+        )
+        .hint("Run it as the account that the daemon runs as, or as root.")),
         [] => Err(Problem::new(Exit::NotFound, "no ZeroClaw daemon runs here whose socket is known")
             .hint("See what runs: whoseenv ps")
             .hint("Or let one be started: whoseenv probe zeroclaw --spawn BIN")),
@@ -110,8 +125,9 @@ fn remove(client: &mut Client, sessions: &[String], cleanup: &mut Cleanup) {
         let _ = client.call("session/delete", &which);
         // A second deletion tells whether the first one left anything.
         match client.call("session/close", &which) {
-            Ok(said) if said.code().is_some() => gone += 1,
-            Ok(_) => cleanup.failed(format!("session {session}"), "it can still be closed"),
+            Ok(said) if said.code() == Some(NOT_FOUND) => gone += 1,
+            Ok(said @ Said::Error { .. }) => cleanup.failed(format!("session {session}"), words(&said)),
+            Ok(Said::Result(_)) => cleanup.failed(format!("session {session}"), "it can still be closed"),
             Err(no) => {
                 cleanup.looked_again = false;
                 cleanup.failed(format!("session {session}"), no.to_string());

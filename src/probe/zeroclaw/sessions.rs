@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::bed::{Bed, FORBIDDEN};
+use super::bed::{Bed, FORBIDDEN, NOT_OWNED};
 use super::claims::MARK;
 use crate::host::lines::Said;
 use crate::probe::{Stop, Trail, listed, map, nonce};
@@ -17,7 +17,20 @@ pub fn marked(mark: &str) -> serde_json::Value {
 pub fn words(said: &Said) -> String {
     match said {
         Said::Result(_) => "allowed".to_owned(),
-        Said::Error { code, message } => format!("refused, {code} {message}"),
+        Said::Error { code: code @ (FORBIDDEN | NOT_OWNED), message } => format!("refused, {code} {message}"),
+        Said::Error { code, message } => format!("an error, {code} {message}"),
+    }
+}
+
+/// Whether it was refused. A daemon that could not do it, as on a full disk, has not refused it.
+///
+/// # Errors
+/// When it was neither done nor refused.
+pub fn refused(what: &str, said: &Said) -> Result<bool, Stop> {
+    match said {
+        Said::Result(_) => Ok(false),
+        Said::Error { code: FORBIDDEN | NOT_OWNED, .. } => Ok(true),
+        Said::Error { .. } => Err(Stop::Failed(format!("{what} is neither done nor refused: {}", words(said)))),
     }
 }
 
@@ -49,10 +62,11 @@ pub fn onto(
         ("an environment onto a session without one", Some(marked(mark)), without, true),
         ("the identical environment", Some(marked(mark)), session, false),
     ];
-    for (what, env, session, refused) in cases {
+    for (what, env, session, forbidden) in cases {
         let said = attach(env.as_ref(), session)?;
         trail.saw(format!("session/new with {what}"), How::Connects, words(&said));
-        let right = if refused { said.code() == Some(FORBIDDEN) } else { said.code().is_none() };
+        refused("session/new", &said)?;
+        let right = said.code() == forbidden.then_some(FORBIDDEN);
         trail.holds(right, || format!("attaching with {what} is {}", words(&said)));
     }
     Ok(())
@@ -103,7 +117,10 @@ pub fn naming(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     let mut client = bed.client(Some(&marked(&own)))?;
     let said = bed.new_session(&mut client, &json!({"tui_id": other.tui_id}))?;
     trail.saw("session/new with the other's tui_id", How::Connects, words(&said));
-    let Said::Result(made) = said else { return Ok(()) };
+    if refused("session/new", &said)? {
+        return Ok(());
+    }
+    let made = said.result("session/new")?;
     let session = made["session_id"].as_str().unwrap_or_default().to_owned();
     let seen = bed.turn(&mut client, &session)?;
     trail.shell(&seen, "the session that named the other's id");
@@ -125,18 +142,23 @@ pub fn other_mode(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     // A session without the field is a chat.
     let said = bed.new_session(&mut attacher, &json!({"session_id": session, "chat_mode": "acp"}))?;
     trail.saw("session/new with the same id and chat_mode acp", How::Connects, words(&said));
-    if said.code().is_some() {
+    if refused("session/new", &said)? {
         let after = bed.turn(&mut owner, &session)?;
         trail.shell(&after, "the session, after it was refused");
         trail.holds(after.has(MARK, &own), || "the session has another environment all the same".to_owned());
         return Ok(());
     }
     let after = bed.turn(&mut attacher, &session)?;
-    let whose = if after.has(MARK, &other) { "the attacher's" } else { "its own" };
+    let whose = match (after.has(MARK, &other), after.has(MARK, &own)) {
+        (true, _) => "the attacher's",
+        (false, true) => "its own",
+        (false, false) => "nobody's",
+    };
     trail.shell(&after, format!("the session, prompted by the attacher: {whose} environment"));
     trail.holds(!after.has(MARK, &other), || {
         "the same id with the other chat_mode replaces the session, unrefused: its shells have the attacher's environment".to_owned()
     });
+    trail.holds(after.has(MARK, &own) || after.has(MARK, &other), || "the session has lost its environment".to_owned());
     Ok(())
 }
 

@@ -23,6 +23,9 @@ fn a_host_that_misbehaves_is_judged_by_nothing() {
                 assert_eq!(with_outcome(&json, outcome), Vec::<String>::new(), "{fault} {early}");
             }
             assert!(with_outcome(&json, "undetermined").len() >= 12, "{fault} {early}");
+            if early && fault == "error" {
+                assert!(evidence(&json, "O1").contains("500, JSON"), "it answers, and is not refused: {}", evidence(&json, "O1"));
+            }
             assert_eq!(json["data"]["cleanup"]["left"].as_array().map(Vec::len), Some(0), "{fault}");
             assert_eq!(json["data"]["cleanup"]["looked_again"], true);
             assert!(begun.elapsed() < Duration::from_secs(30), "{fault} {early}: {:?}", begun.elapsed());

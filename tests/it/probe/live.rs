@@ -64,13 +64,15 @@ impl Service {
     }
 
     pub fn outputs(&self) -> usize {
-        fn count(dir: &Path) -> usize {
+        self.output_files().len()
+    }
+
+    pub fn output_files(&self) -> Vec<PathBuf> {
+        fn below(dir: &Path) -> Vec<PathBuf> {
             let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-            entries
-                .map(|path| if path.is_dir() { count(&path) } else { usize::from(path.extension().is_some_and(|ext| ext == "out")) })
-                .sum()
+            entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
         }
-        count(self.home.path())
+        below(self.home.path()).into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "out")).collect()
     }
 }
 

@@ -61,6 +61,7 @@ fn what_a_hung_daemon_may_make_later_is_listed_and_goes_with_the_next_probe() {
         std::thread::sleep(Duration::from_millis(200 + 150 * number));
         signal(service.daemon.pid, Signal::STOP);
         let ended = prober.wait_with_output().unwrap();
+        let files = service.output_files();
         signal(service.daemon.pid, Signal::CONT);
         let Ok(json) = serde_json::from_slice::<Value>(&ended.stdout) else { panic!("{ended:?}") };
         // What it had in its ears it does now.
@@ -73,6 +74,9 @@ fn what_a_hung_daemon_may_make_later_is_listed_and_goes_with_the_next_probe() {
             .filter(|left| left["by_nature"] == false)
             .map(|left| left["what"].as_str().unwrap())
             .collect();
+        for file in &files {
+            assert!(left.iter().any(|left| *left == file.to_str().unwrap()), "{} is not listed: {left:?}", file.display());
+        }
         let listed = service.endpoint.json("GET", "/api/session?limit=500", None);
         for session in listed["data"].as_array().unwrap() {
             let id = session["id"].as_str().unwrap();
@@ -81,6 +85,25 @@ fn what_a_hung_daemon_may_make_later_is_listed_and_goes_with_the_next_probe() {
         assert_eq!(service.probe(&room, &[]).code, 0);
         wait_until("the commands to end", || things(&service, &room).3 == 0);
         assert_eq!((things(&service, &room).0, things(&service, &room).1), (0, 0), "sessions, PTYs: after {number}");
+    }
+}
+
+/// Its files stay on the disk when the daemon is killed: they are named.
+#[test]
+fn the_output_files_of_a_daemon_that_was_killed_are_named() {
+    let service = need!(Service::start());
+    let room = Room::new();
+    assert_eq!(service.probe(&room, &[]).code, 0);
+    let prober = start(&service, &room, "3");
+    wait_until("an output file", || service.outputs() > 0);
+    signal(service.daemon.pid, Signal::KILL);
+    let ended = prober.wait_with_output().unwrap();
+    let json: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let left = json["data"]["cleanup"]["left"].to_string();
+    let files = service.output_files();
+    assert!(!files.is_empty() && json["data"]["cleanup"]["looked_again"] == false, "{json:#}");
+    for file in files {
+        assert!(left.contains(file.to_str().unwrap()), "{} is not listed: {left}", file.display());
     }
 }
 

@@ -3,9 +3,12 @@
 mod bad_hosts;
 mod contract;
 mod exec;
+mod exec_shown;
+mod full_disk;
 mod live;
 mod live_ends;
 mod nature;
+mod old_v1;
 mod opencode;
 mod people;
 mod plans;

@@ -17,14 +17,14 @@ use crate::world::peers;
 
 type Counts = BTreeMap<String, u32>;
 
-const HEALTH: [&str; 4] = ["/api/info", "/api/status", "/api/health", "/global/health"];
+const HEALTH: [&str; 4] = ["/global/health", "/api/info", "/api/status", "/api/health"];
 
 fn recorder() -> String {
     format!("/usr/bin/python3 {}/tests/it/world/recorder.py", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A program that becomes the real one, with a recorder before it; and what it writes.
-fn recorded(dir: &Path, real: &Path) -> (PathBuf, PathBuf) {
+pub fn recorded(dir: &Path, real: &Path) -> (PathBuf, PathBuf) {
     let log = dir.join("asked");
     let script = format!("#!/bin/sh\nexec {} {} {} \"$@\"\n", recorder(), log.display(), real.display());
     let script = crate::run::write(dir, "recorded", script.as_bytes());

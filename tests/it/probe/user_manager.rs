@@ -42,12 +42,15 @@ impl Drop for Groups {
     }
 }
 
-/// As root, in mounts of its own: a machine that looks as if systemd had booted it, and the account's user manager on it.
+/// As root, in mounts of its own, so that whatever a manager tidies up is there alone: a machine that looks as if systemd had booted it, and the account's user manager on it.
 const MANAGER: &str = r#"
 set -e
-uid=$1; shift
+uid=$1; program=$2; shift 2
 mount -t tmpfs tmpfs /run
-mkdir -p /run/systemd/system "/run/user/$uid"
+mkdir -p /run/systemd/system "/run/user/$uid" /run/probe
+cp "$program" /run/probe/whoseenv
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 chown "$uid" "/run/user/$uid"; chmod 700 "/run/user/$uid"
 for group in $GROUPS_OF_IT; do echo $$ > "$group/cgroup.procs"; done
 exec setpriv --reuid="$uid" --regid="$uid" --init-groups env -i HOME=/tmp PATH=/usr/bin:/bin XDG_RUNTIME_DIR="/run/user/$uid" sh -c '
@@ -56,7 +59,7 @@ exec setpriv --reuid="$uid" --regid="$uid" --init-groups env -i HOME=/tmp PATH=/
     for try in $(seq 100); do systemctl --user show-environment >/dev/null 2>&1 && break; sleep 0.1; done
     "$@"; code=$?
     systemctl --user show-environment | grep -c WHOSEENV >&2
-    kill -TERM $manager; wait $manager; exit $code' sh "$@"
+    kill -TERM $manager; wait $manager; exit $code' sh /run/probe/whoseenv "$@"
 "#;
 
 #[test]

@@ -1,5 +1,6 @@
 //! `--live` on a real 1.x server: to the end, and ended at any moment.
 
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -13,16 +14,20 @@ use crate::world::{Needed, peers};
 
 pub struct Server {
     process: Proc,
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
     pub home: tempfile::TempDir,
 }
 
 impl Server {
     pub fn start() -> Needed<Server> {
+        Server::of(peers::opencode_v1()?, &[])
+    }
+
+    pub fn of(program: PathBuf, more: &[&str]) -> Needed<Server> {
         let (home, port) = (tempfile::tempdir().unwrap(), free_port());
         std::fs::create_dir(home.path().join("tmp")).unwrap();
-        let mut command = tied(peers::opencode_v1()?)?;
-        command.args(["serve", "--port", &port.to_string()]).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
+        let mut command = tied(program)?;
+        command.args(["serve", "--port", &port.to_string()]).args(more).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
         command
             .env("TERM", "vt220")
             .env("DISPLAY", ":77")
@@ -61,7 +66,7 @@ impl Server {
         (count("/session"), count("/pty"), std::fs::read_dir("/proc").unwrap().flatten().map(calls).filter(|it| *it).count())
     }
 
-    fn is_left_empty(&self, room: &Room, after: &str) {
+    pub fn is_left_empty(&self, room: &Room, after: &str) {
         wait_until("the commands to end", || self.things(room).2 == 0);
         assert_eq!(self.things(room), (0, 0, 0), "sessions, PTYs, processes: {after}");
     }

@@ -310,9 +310,12 @@ class Handler(BaseHTTPRequestHandler):
             if "upload-breaks" in FAULTS:
                 return self.reply(500, {"_tag": "UnknownError", "message": "it broke"})
             variables = body.get("variables")
+            sound = isinstance(variables, dict) and all(isinstance(value, str) for value in variables.values())
+            if "internal" in FAULTS and (row is None or not sound):
+                return self.reply(500, {"_tag": "UnknownError", "message": "no space left on device"})
             if row is None:
                 return self.reply(204) if "O14" in FAULTS else self.not_found(session)
-            if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
+            if not sound:
                 return self.invalid("Expected string")
             with lock:
                 before = environments.get(session) or {}
@@ -336,6 +339,8 @@ class Handler(BaseHTTPRequestHandler):
             rows = db.execute("SELECT id, type, data FROM session_message WHERE session_id=?", (session,)).fetchall()
             return self.reply(200, {"data": [{"id": r[0], "type": r[1], "time": {}, **json.loads(r[2])} for r in rows], "cursor": {}})
         if (method, action) == ("POST", "fork"):
+            if "internal" in FAULTS:
+                return self.reply(500, {"_tag": "UnknownError", "message": "no space left on device"})
             fork = new_session(row[2])
             if "O9" in FAULTS and session in environments:
                 environments[fork[0]] = environments[session]
