@@ -3,6 +3,7 @@
 pub mod comparison;
 pub mod identity;
 pub mod inventory;
+mod npm;
 pub mod older;
 pub mod operations;
 mod places;

@@ -86,6 +86,7 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
         let detail = payload.detail.as_ref().map(|detail| format!(", {detail}")).unwrap_or_default();
         let text = format!("{} at {}, {} bytes{modules}{detail}", payload.kind.word(), payload.offset, payload.bytes);
         facts.push(("payload".to_owned(), Text::plain(text)));
+        facts.extend(payload.doubt.as_ref().map(|doubt| ("doubt".to_owned(), Text::styled(Style::Warn, doubt))));
     }
     page.facts(2, facts);
     page.gap();

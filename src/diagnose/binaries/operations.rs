@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::{FileData, Opened, unreadable};
 use crate::binary::ops::contract::{self, Comparison, Listed};
-use crate::binary::ops::{self, Operation};
+use crate::binary::ops::{self, Operation, Unresolved};
+use crate::binary::regions;
 use crate::host::files;
 use crate::host::http::{self, Password};
 use crate::report::{Exit, Problem, Report, Rows};
@@ -36,15 +37,6 @@ impl Rows for Data {
     }
 }
 
-/// A registration whose path could not be made out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Unresolved {
-    /// The id that it is registered by.
-    pub id: String,
-    /// Where.
-    pub offset: u64,
-}
-
 /// Reads the operations.
 ///
 /// # Errors
@@ -54,7 +46,7 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
     let against = contract.map(|(source, listed)| contract::compare(source, &found.found, listed));
     let data = Data {
         file: opened.data(),
-        unresolved: found.unresolved.into_iter().map(|(offset, id)| Unresolved { id, offset }).collect(),
+        unresolved: found.unresolved,
         against,
         operations: found.found,
     };
@@ -68,6 +60,10 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
     match report.data.unresolved.len() {
         0 => {}
         one => report.notes.push(format!("{one} registrations have a path that could not be made out (-v lists them)")),
+    }
+    if found.lost {
+        report.undetermined = true;
+        report.notes.push(regions::LOST.to_owned());
     }
     if found.given_up {
         report.undetermined = true;
