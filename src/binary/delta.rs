@@ -128,7 +128,8 @@ impl<'f> Side<'f> {
         let mut there = vec![false; names.len()];
         pieces(&self.code, 0..self.code.length(), 256, |piece| {
             for found in finder.find_overlapping_iter(piece) {
-                let goes_on = |at: Option<usize>| at.and_then(|at| piece.get(at)).is_some_and(|byte| is_name(byte) || byte.is_ascii_lowercase());
+                let goes_on =
+                    |at: Option<usize>| at.and_then(|at| piece.get(at)).is_some_and(|byte| is_name(byte) || byte.is_ascii_lowercase());
                 let whole = !words || !goes_on(found.start().checked_sub(1)) && !goes_on(Some(found.end()));
                 there[found.pattern().as_usize()] |= whole;
             }
@@ -255,8 +256,10 @@ mod tests {
         fn read(file: &Vec<u8>) -> Side<'_> {
             Side::read(file, &Table::built_in()).unwrap()
         }
-        let a = made(&[r#"d.get("zoo.list","/zoo",{});process.env.OPENCODE_OLD;"<task id=""#]);
-        let b = made(&[r#"d.get("zoo.list","/zoo",{});d.post("zoo.feed","/zoo/feed",{});process.env.OPENCODE_NEW;"20260716020354_kv""#]);
+        let a = made(&[r#"d.get("zoo.list","/zoo",{success:x});process.env.OPENCODE_OLD;"<task id=""#]);
+        let b = made(&[
+            r#"d.get("zoo.list","/zoo",{success:x});d.post("zoo.feed","/zoo/feed",{success:x});process.env.OPENCODE_NEW;"20260716020354_kv""#,
+        ]);
         let (a, b) = (read(&a), read(&b));
         let found = delta(&a, &b).unwrap();
         assert_eq!(found.operations_came, [Named { id: "zoo.feed".to_owned(), method: "POST".to_owned(), path: "/zoo/feed".to_owned() }]);

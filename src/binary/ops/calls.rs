@@ -67,17 +67,21 @@ impl<'t> Source<'t> {
     /// Calls of anything else with a string first.
     fn by_id(&self) -> Vec<Candidate<'t>> {
         let quotes = memchr::memchr3_iter(b'"', b'\'', b'`', self.text);
-        quotes.filter_map(|quote| self.text[..quote].iter().rev().position(|byte| !byte.is_ascii_whitespace()).and_then(|spaces| {
-            let open = quote - spaces - 1;
-            if self.text[open] != b'(' || open == 0 {
-                return None;
-            }
-            match self.text[open - 1] {
-                b')' => self.curried(open),
-                b']' => self.computed(open),
-                _ => self.bare(open),
-            }
-        })).collect()
+        quotes
+            .filter_map(|quote| {
+                self.text[..quote].iter().rev().position(|byte| !byte.is_ascii_whitespace()).and_then(|spaces| {
+                    let open = quote - spaces - 1;
+                    if self.text[open] != b'(' || open == 0 {
+                        return None;
+                    }
+                    match self.text[open - 1] {
+                        b')' => self.curried(open),
+                        b']' => self.computed(open),
+                        _ => self.bare(open),
+                    }
+                })
+            })
+            .collect()
     }
 
     /// `d["get"]("id",…)`, with the parenthesis at `open`.

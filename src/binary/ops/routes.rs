@@ -87,7 +87,9 @@ impl<'t> Source<'t> {
     /// The chain of the `new` at `at`.
     fn chain(&self, at: usize) -> Option<Chain<'t>> {
         let class = self.word_at(at + 4)?;
-        if !class.text.strip_prefix(b"Hono")?.iter().all(u8::is_ascii_digit) || at.checked_sub(1).is_some_and(|before| is_word(self.text[before])) {
+        if !class.text.strip_prefix(b"Hono")?.iter().all(u8::is_ascii_digit)
+            || at.checked_sub(1).is_some_and(|before| is_word(self.text[before]))
+        {
             return None;
         }
         let mut chain = Chain { name: self.named(at), root: false, routes: Vec::new(), mounts: Vec::new() };

@@ -12,7 +12,8 @@ use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 /// Count fixed strings in a program as grep does, in Latin-1 and UTF-16LE, with its SHA-256 and what its headers say
 ///
 /// Without a string: those of the table of fingerprints, fingerprints.toml. Lines are those of LC_ALL=C grep -acF, occurrences
-/// those of grep -aoF | wc -l.
+/// those of grep -aoF | wc -l. The row latin1 is for the string's bytes as they are, as grep looks for them (a byte a character
+/// for ASCII); the row utf16le is for the same characters in two bytes each.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -254,7 +254,9 @@ fn older(host: &Host, known: &Known, database: &Database, lacking: &[String]) ->
     fix.push(match known.identified.has(BY_VARIABLE) {
         true => format!("to use it as it is, give it a database of its own: OPENCODE_DB=\"{own}.db\" {program}"),
         // It would open the same one all the same (1.2.27).
-        false => format!("to use it as it is, give it data of its own, since it does not know OPENCODE_DB: XDG_DATA_HOME=\"{own}\" {program}"),
+        false => {
+            format!("to use it as it is, give it data of its own, since it does not know OPENCODE_DB: XDG_DATA_HOME=\"{own}\" {program}")
+        }
     });
     Finding::new(&BINARY_OLDER_THAN_DATABASE, Outcome::Confirmed, &binary.path, message).evidence(evidence).fix(fix)
 }

@@ -44,12 +44,7 @@ impl Rows for Data {
 pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Result<Report<Data>, Problem> {
     let found = ops::operations(&opened.program).map_err(|error| unreadable(&opened.label, &error))?;
     let against = contract.map(|(source, listed)| contract::compare(source, &found.found, listed));
-    let data = Data {
-        file: opened.data(),
-        unresolved: found.unresolved,
-        against,
-        operations: found.found,
-    };
+    let data = Data { file: opened.data(), unresolved: found.unresolved, against, operations: found.found };
     let mut report = Report::new("binary-ops", data);
     report.differs = report.data.against.as_ref().is_some_and(|against| !against.is_equal());
     if report.data.operations.is_empty() {
@@ -78,6 +73,9 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
 /// # Errors
 /// Not found (3), not on this machine or no contract (2), no answer (74).
 pub fn contract(word: &str, password: Option<&Password>, remote: bool) -> Result<(String, Vec<Listed>), Problem> {
+    if word.is_empty() {
+        return Err(Problem::new(Exit::Usage, "--against names no contract").hint("Give a file, or http://127.0.0.1:PORT/doc"));
+    }
     if let Some((scheme, _)) = word.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
         return Err(
             Problem::new(Exit::Usage, format!("{word}: {scheme}:// is not spoken")).hint("Give a file, or http://127.0.0.1:PORT/doc")

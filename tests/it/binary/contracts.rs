@@ -103,9 +103,10 @@ fn the_operations_of_1_18_34_are_those_of_its_own_contract() {
 fn a_made_up_bundle_yields_exactly_what_it_registers() {
     let dir = tempfile::tempdir().unwrap();
     let id = format!("zoo{}", std::process::id());
-    let first = format!(r#"import{{x}}from"y";var k=q.get("{id}.list","/{id}/animals",{{}});this.get("a.b",c)"#);
-    let second =
-        format!("let w=\"/{id}/cage\",M={{open:`${{w}}/:cageID/open`}};q.post(\"{id}.open\",M.open,{{}}),q.delete(\"{id}.remove\",w,{{}})");
+    let first = format!(r#"import{{x}}from"y";var k=q.get("{id}.list","/{id}/animals",{{success:x}});this.get("a.b",c)"#);
+    let second = format!(
+        "let w=\"/{id}/cage\",M={{open:`${{w}}/:cageID/open`}};q.post(\"{id}.open\",M.open,{{success:x}}),q.delete(\"{id}.remove\",w,{{success:x}})"
+    );
     let file = write(dir.path(), "zoo", &bundle("--", &[&first, &second]));
     let found = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
     let rows: Vec<Value> =
@@ -127,7 +128,7 @@ fn a_made_up_bundle_yields_exactly_what_it_registers() {
 #[test]
 fn a_contract_in_a_file_tells_missing_extra_and_changed_and_the_code_is_one() {
     let dir = tempfile::tempdir().unwrap();
-    let text = r#"q.get("zoo.list","/zoo",{}),q.get("zoo.extra","/extra",{}),q.put("zoo.moved","/new",{})"#;
+    let text = r#"q.get("zoo.list","/zoo",{success:x}),q.get("zoo.extra","/extra",{success:x}),q.put("zoo.moved","/new",{success:x})"#;
     let file = write(dir.path(), "zoo", &bundle("--", &[text]));
     let contract = json!({"paths": {"/zoo": {"get": {"operationId": "zoo.list"}, "post": {"operationId": "zoo.add"}}, "/old": {"put": {"operationId": "zoo.moved"}}}});
     let contract = write(dir.path(), "contract.json", contract.to_string().as_bytes());

@@ -296,8 +296,9 @@ fn npms_global_folder_is_where_npm_says() {
         &[("NPM_CONFIG_USERCONFIG", &settings)],
         &[("PREFIX", &home.join("by-prefix"))],
     ] {
-        let said = Command::new(&npm).args(["root", "-g"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home);
-        let root = said.envs(variables.iter().copied()).current_dir(home).output().unwrap().stdout;
+        let mut command = Command::new(&npm);
+        command.args(["root", "-g"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).envs(variables.iter().copied());
+        let root = command.current_dir(home).output().unwrap().stdout;
         let root = PathBuf::from(String::from_utf8(root).unwrap().trim_end());
         assert!(root.starts_with(home), "{variables:?}: {}", root.display());
         let program = root.join("opencode-ai/node_modules/opencode-linux-x64/bin/opencode");

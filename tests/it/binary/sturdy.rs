@@ -58,7 +58,7 @@ fn a_stream_without_an_end_is_cut_off() {
 #[test]
 fn a_pipe_and_a_redirected_file_are_read_alike() {
     let dir = tempfile::tempdir().unwrap();
-    let file = write(dir.path(), "zoo", &bundle("--user-agent=opencode/1.0.0 --", &[r#"q.get("zoo.list","/zoo",{})"#]));
+    let file = write(dir.path(), "zoo", &bundle("--user-agent=opencode/1.0.0 --", &[r#"q.get("zoo.list","/zoo",{success:x})"#]));
     let by_path = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
     let redirected = ran(whoseenv(&["binary", "ops", "-", "--json"]).stdin(File::open(&file).unwrap())).json();
     let mut cat = Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn().unwrap();
@@ -122,7 +122,7 @@ fn a_file_that_shrinks_or_changes_while_it_is_read_is_undetermined() {
 #[test]
 fn headers_and_trailers_that_lie_are_told_or_ignored() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = bundle("--user-agent=opencode/1.18.34 --", &["process.env.OPENCODE_PID", r#"q.get("zoo.list","/zoo",{})"#]);
+    let whole = bundle("--user-agent=opencode/1.18.34 --", &["process.env.OPENCODE_PID", r#"q.get("zoo.list","/zoo",{success:x})"#]);
     let trailer = whole.len() - 16 - 32;
     let mut files: Vec<Vec<u8>> =
         [4096, 4100, whole.len() / 2, trailer, whole.len() - 20, whole.len() - 1, 63, 5, 0].map(|length| whole[..length].to_vec()).to_vec();
