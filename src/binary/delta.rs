@@ -69,7 +69,6 @@ pub struct Delta {
     /// Changes of the database schema that the first alone knows.
     pub migrations_went: Vec<String>,
     /// What could not be compared, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
 }
 

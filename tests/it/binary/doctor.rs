@@ -44,7 +44,7 @@ fn made(mut command: Command, path: &Path) {
 
 fn migrations(path: &Path) -> Vec<String> {
     let Ok(connection) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY) else { return Vec::new() };
-    // Before 1.17 the changes are rows of drizzle's own table; before 1.3 rows without a name.
+    // Before 1.17 the changes are rows of drizzle's own table, before 1.3 without a name.
     let queries = ["SELECT id FROM migration ORDER BY id", "SELECT CAST(created_at AS TEXT) FROM __drizzle_migrations ORDER BY created_at"];
     let Some(mut query) = queries.into_iter().find_map(|query| connection.prepare(query).ok()) else { return Vec::new() };
     let rows = query.query_map([], |row| row.get::<_, String>(0)).map(|rows| rows.flatten().collect());
@@ -60,6 +60,8 @@ pub fn migrations_made_by(program: &Path, args: &[&str], database: &str) -> Vec<
 /// A copy that only this test has, so that what is found is what it put there.
 fn install(program: &Path, place: &Path) {
     fs::create_dir_all(place.parent().unwrap()).unwrap();
+    // One that still runs is busy.
+    let _ = fs::remove_file(place);
     fs::copy(program, place).unwrap();
     fs::set_permissions(place, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -207,7 +209,9 @@ fn r07_a_program_is_older_than_the_database_that_a_relative_name_means() {
     command.env("OPENCODE_DB", "own.db").current_dir(&elsewhere);
     made(command, &own);
     let named = database.with_file_name("new.db");
-    fs::rename(&database, &named).unwrap();
+    for beside in ["", "-wal", "-shm"] {
+        let _ = fs::rename(database.with_file_name(format!("opencode.db{beside}")), named.with_file_name(format!("new.db{beside}")));
+    }
     install(&old, &home.path().join(".opencode/bin/opencode"));
     for name in ["new.db", named.to_str().unwrap()] {
         let mut command = whoseenv(&["doctor", "--binaries", "--json"]);
@@ -242,7 +246,9 @@ fn r07_the_remedy_keeps_the_program_away_from_the_newer_database() {
         assert_eq!(remedies[0], remedies[1]);
         let (_, line) = remedies[0].rsplit_once(": ").unwrap();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("PATH=/usr/bin:/bin; {line} serve --port 0")]).env_clear().env("HOME", home.path());
+        // As it is offered, but in place of the shell, which would leave it behind.
+        let line = line.replace(&format!(" {}", copy.display()), &format!(" exec {}", copy.display()));
+        command.args(["-c", &format!("{line} serve --port 0")]).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
         command.current_dir(home.path());
         made(command, &home.path().join(own));
         assert_eq!(look(&database), before, "{version}: {line}");
