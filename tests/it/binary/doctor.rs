@@ -1,6 +1,7 @@
 //! Every program that is found, and the ones that are older than the database they would open.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,12 +19,12 @@ fn home_made_by(program: &Path, args: &[&str], database: &str) -> (tempfile::Tem
     let mut command = Command::new(program);
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()).current_dir(home.path());
     let path = home.path().join(".local/share/opencode").join(database);
-    made(command, &path);
+    made(command, &path, None);
     (home, path)
 }
 
-/// Runs a host until it has made its database.
-fn made(mut command: Command, path: &Path) {
+/// Runs a host until it has made its database; asked at this port, where it makes it when it is first used.
+fn made(mut command: Command, path: &Path, port: Option<u16>) {
     let mut host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
     let until = Instant::now() + Duration::from_secs(60);
     let mut last = 0;
@@ -35,11 +36,18 @@ fn made(mut command: Command, path: &Path) {
         }
         last = made.len();
         assert!(Instant::now() < until, "{command:?} made no database at {}", path.display());
+        let called = port.and_then(|port| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+        let asked = called.map(|mut stream| write!(stream, "GET /session HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").map(|()| stream));
         std::thread::sleep(Duration::from_millis(500));
+        drop(asked);
     }
     let pid = rustix::process::Pid::from_child(&host.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     host.0.wait().unwrap();
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn migrations(path: &Path) -> Vec<String> {
@@ -204,10 +212,10 @@ fn r07_a_program_is_older_than_the_database_that_a_relative_name_means() {
     let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
     let (elsewhere, own) = (home.path().join("elsewhere"), database.with_file_name("own.db"));
     fs::create_dir(&elsewhere).unwrap();
-    let mut command = Command::new(&old);
-    command.args(["serve", "--port", "0"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
+    let (mut command, port) = (Command::new(&old), free_port());
+    command.args(["serve", "--port", &port.to_string()]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
     command.env("OPENCODE_DB", "own.db").current_dir(&elsewhere);
-    made(command, &own);
+    made(command, &own, Some(port));
     let named = database.with_file_name("new.db");
     for beside in ["", "-wal", "-shm"] {
         let _ = fs::rename(database.with_file_name(format!("opencode.db{beside}")), named.with_file_name(format!("new.db{beside}")));
@@ -248,9 +256,10 @@ fn r07_the_remedy_keeps_the_program_away_from_the_newer_database() {
         let mut command = Command::new("/bin/sh");
         // As it is offered, but in place of the shell, which would leave it behind.
         let line = line.replace(&format!(" {}", copy.display()), &format!(" exec {}", copy.display()));
-        command.args(["-c", &format!("{line} serve --port 0")]).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
+        let port = free_port();
+        command.args(["-c", &format!("{line} serve --port {port}")]).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
         command.current_dir(home.path());
-        made(command, &home.path().join(own));
+        made(command, &home.path().join(own), Some(port));
         assert_eq!(look(&database), before, "{version}: {line}");
     }
 }
