@@ -94,17 +94,49 @@ fn of_environ(host: &Host, agent: &str, environ: &Environ, config: Option<Raw>, 
             .chain(in_dir(host, view, &data, |name| name == "control_plane.db"))
             .collect();
     }
-    let data = filled("XDG_DATA_HOME").map(Raw::from).or_else(|| Some(join(filled("HOME")?, ".local/share")));
-    let Some(dir) = data.map(|data| join(data.as_bytes(), "opencode")).filter(|dir| dir.as_bytes().starts_with(b"/")) else {
-        return Vec::new();
-    };
-    match filled("OPENCODE_DB") {
-        Some(b":memory:") => Vec::new(),
-        Some(path) if path.starts_with(b"/") => vec![Raw::from(path)],
-        // A relative one lies in the data directory (1.18.34).
-        Some(path) => vec![Raw([dir.as_bytes(), b"/", path].concat())],
-        None => in_dir(host, view, &dir, |name| name.starts_with("opencode") && name.ends_with(".db")),
+    let Some(kept) = opencode(environ) else { return Vec::new() };
+    match kept.named {
+        Named::Memory => Vec::new(),
+        Named::At(path) => vec![path],
+        Named::Nothing => in_dir(host, view, &kept.dir, |name| name.starts_with("opencode") && name.ends_with(".db")),
     }
+}
+
+/// Where an OpenCode keeps its databases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The directory, absolute.
+    pub dir: Raw,
+    /// The one that `OPENCODE_DB` names.
+    pub named: Named,
+}
+
+/// What `OPENCODE_DB` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Nothing.
+    Nothing,
+    /// The database is in memory.
+    Memory,
+    /// It is this file. A relative name lies in the directory, wherever the host was started (1.15.0, 1.18.34).
+    At(Raw),
+}
+
+/// Where an OpenCode with these variables keeps its databases; none where they do not say.
+pub fn opencode(environ: &Environ) -> Option<Kept> {
+    let filled = |name: &str| environ.bytes(name).filter(|value| !value.is_empty());
+    let data = filled("XDG_DATA_HOME").map(Raw::from).or_else(|| Some(join(filled("HOME")?, ".local/share")))?;
+    let dir = join(data.as_bytes(), "opencode");
+    if !dir.as_bytes().starts_with(b"/") {
+        return None;
+    }
+    let named = match filled("OPENCODE_DB") {
+        None => Named::Nothing,
+        Some(b":memory:") => Named::Memory,
+        Some(path) if path.starts_with(b"/") => Named::At(Raw::from(path)),
+        Some(path) => Named::At(Raw([dir.as_bytes(), b"/", path].concat())),
+    };
+    Some(Kept { dir, named })
 }
 
 fn in_dir(host: &Host, view: View, dir: &Raw, fits: impl Fn(&str) -> bool) -> Vec<Raw> {

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::elf::Sections;
 use super::read::{ReadAt, u32_at, u64_at};
+use super::regions::merged;
 
 const TRAILER: &[u8] = b"\n---- Bun! ----\n";
 /// With the place of the arguments, and before there were any.
@@ -18,6 +19,10 @@ const OFFSETS: [u64; 2] = [32, 24];
 const TAIL: u64 = 4096;
 /// 65,536 modules of 52 bytes; OpenCode 1.18.34 has 1,318.
 const TABLE: u64 = 65_536 * 52;
+
+/// As much of a payload belongs to no module (1.2.1 to 1.18.34 and next-16350: a thousandth). A table that names few of the
+/// modules would hide the others.
+const SILENT: u64 = 64 << 10;
 
 /// What a Bun program carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub struct Payload {
     pub scripts: Vec<Range<u64>>,
     /// Where the payload is; the trailer alone, where it does not say how long the payload is.
     pub range: Range<u64>,
+    /// What stands before the trailer makes no sense: where the modules are is not known.
+    pub lost: bool,
 }
 
 /// The payload of a Bun program; none for any other file.
@@ -58,7 +65,8 @@ pub fn payload(file: &dyn ReadAt, sections: &Sections) -> io::Result<Option<Payl
             range.start = base;
         }
     }
-    Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts, range }))
+    let lost = scripts.is_empty();
+    Ok(Some(Payload { user_agent: user_agent(&tail[..at]), scripts, range, lost }))
 }
 
 fn user_agent(tail: &[u8]) -> Option<String> {
@@ -93,8 +101,8 @@ fn scripts(file: &dyn ReadAt, base: u64, bytes: u64, rows: &[u8], stride: usize,
         let (offset, length) = (u64::from(u32_at(row, at)), u64::from(u32_at(row, at + 4)));
         (offset + length <= bytes).then(|| base + offset..base + offset + length)
     };
-    let rows: Vec<&[u8]> = rows.chunks_exact(stride).collect();
-    let mut found = Vec::new();
+    let (table, rows) = (rows.len() as u64, rows.chunks_exact(stride).collect::<Vec<_>>());
+    let (mut found, mut named) = (Vec::new(), Vec::new());
     for (index, row) in rows.iter().enumerate() {
         let (Some(name), Some(source)) = (range(row, 0), range(row, 8)) else { return Ok(None) };
         if (index == 0 || index == entry || index + 1 == rows.len())
@@ -102,6 +110,7 @@ fn scripts(file: &dyn ReadAt, base: u64, bytes: u64, rows: &[u8], stride: usize,
         {
             return Ok(None);
         }
+        named.extend((0..(stride - 4) / 8).filter_map(|place| range(row, place * 8)));
         // The last four bytes: encoding, loader, module format, side.
         if !JAVASCRIPT.contains(&row[stride - 3]) {
             continue;
@@ -112,7 +121,9 @@ fn scripts(file: &dyn ReadAt, base: u64, bytes: u64, rows: &[u8], stride: usize,
             found.push(source);
         }
     }
-    Ok(Some(found))
+    let told: u64 = merged(named).iter().map(|range| range.end - range.start).sum();
+    let silent = bytes.saturating_sub(told).saturating_sub(table);
+    Ok((silent <= (bytes / 10).max(SILENT)).then_some(found))
 }
 
 /// A Bun payload with these JavaScript modules, the first one being the entry, for tests.

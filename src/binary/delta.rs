@@ -10,7 +10,7 @@ use super::fingerprints::Table;
 use super::identify::{self, Identified, identify, look};
 use super::ops::{Operation, operations};
 use super::read::{ReadAt, pieces};
-use super::regions::Regions;
+use super::regions::{self, Kind, Regions};
 
 /// An operation, without its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -60,38 +60,44 @@ pub struct Delta {
     pub features: Vec<Turned>,
     /// Strings of the table that are not equally often in both.
     pub strings: Vec<Counted>,
-    /// Variables that the code of the second alone names.
+    /// Variables that the second reads from its environment, and whose names are nowhere in the code of the first.
     pub variables_came: Vec<String>,
-    /// Variables that the code of the first alone names.
+    /// Variables that the first reads from its environment, and whose names are nowhere in the code of the second.
     pub variables_went: Vec<String>,
     /// Changes of the database schema that the second alone knows.
     pub migrations_came: Vec<String>,
     /// Changes of the database schema that the first alone knows.
     pub migrations_went: Vec<String>,
+    /// What could not be compared, and why.
+    pub not_compared: Vec<String>,
 }
 
 impl Delta {
     /// Whether nothing came and nothing went.
     pub fn is_empty(&self) -> bool {
-        *self == Delta { operations_same: self.operations_same, ..Delta::default() }
+        *self == Delta { operations_same: self.operations_same, not_compared: self.not_compared.clone(), ..Delta::default() }
     }
 }
 
 /// What is compared of a program.
-pub struct Side {
+pub struct Side<'f> {
     /// What it is.
     pub identified: Identified,
+    code: Regions<'f>,
     operations: BTreeSet<Named>,
+    /// Ids of registrations that were not made out.
+    unresolved: BTreeSet<String>,
+    given_up: bool,
     strings: Vec<(String, u64)>,
     variables: BTreeSet<String>,
 }
 
-impl Side {
+impl<'f> Side<'f> {
     /// Reads what is compared.
     ///
     /// # Errors
     /// What the system says.
-    pub fn read(file: &dyn ReadAt, table: &Table) -> io::Result<Side> {
+    pub fn read(file: &'f dyn ReadAt, table: &Table) -> io::Result<Side<'f>> {
         let code = Regions::code(file)?;
         let strings = table.strings();
         let seen = look(&code, &strings)?;
@@ -100,18 +106,53 @@ impl Side {
             method: operation.method.unwrap_or_default(),
             path: operation.path,
         };
+        let operations = operations(file)?;
         Ok(Side {
             identified: identify(file, table)?,
-            operations: operations(file)?.found.into_iter().map(named).collect(),
+            given_up: operations.given_up,
+            unresolved: operations.unresolved.iter().map(|one| one.id.clone()).collect(),
+            operations: operations.found.into_iter().map(named).collect(),
             strings: strings.into_iter().map(|string| (string.to_owned(), seen.get(string).map_or(0, |seen| seen.occurrences))).collect(),
             variables: variables(&code)?,
+            code,
         })
+    }
+
+    /// Those of these names that stand nowhere in the code.
+    fn without(&self, names: &BTreeSet<String>) -> io::Result<Vec<String>> {
+        let names: Vec<&String> = names.iter().collect();
+        let finder = aho_corasick::AhoCorasick::new(&names).map_err(io::Error::other)?;
+        // Constants of a compiled program follow each other without anything between.
+        let words = self.code.kind() != Kind::Constants;
+        let mut there = vec![false; names.len()];
+        pieces(&self.code, 0..self.code.length(), 256, |piece| {
+            for found in finder.find_overlapping_iter(piece) {
+                let goes_on =
+                    |at: Option<usize>| at.and_then(|at| piece.get(at)).is_some_and(|byte| is_name(byte) || byte.is_ascii_lowercase());
+                let whole = !words || !goes_on(found.start().checked_sub(1)) && !goes_on(Some(found.end()));
+                there[found.pattern().as_usize()] |= whole;
+            }
+            there.iter().all(|there| *there)
+        })?;
+        Ok(names.into_iter().zip(there).filter(|(_, there)| !there).map(|(name, _)| name.clone()).collect())
+    }
+
+    /// The operations of this one that the other has not, where that can be told.
+    fn operations_beyond(&self, other: &Side<'_>) -> Vec<Named> {
+        let told = |one: &&Named| {
+            let id = one.id.strip_prefix("v2.").unwrap_or(&one.id);
+            !other.unresolved.iter().any(|unresolved| unresolved.strip_prefix("v2.").unwrap_or(unresolved) == id)
+        };
+        self.operations.difference(&other.operations).filter(told).cloned().collect()
     }
 }
 
-/// What came and what went from `a` to `b`.
-pub fn delta(a: &Side, b: &Side) -> Delta {
-    fn only<T: Ord + Clone>(this: &BTreeSet<T>, that: &BTreeSet<T>) -> Vec<T> {
+/// What came and what went from `a` to `b`: only what is not in the other at all.
+///
+/// # Errors
+/// What the system says.
+pub fn delta(a: &Side<'_>, b: &Side<'_>) -> io::Result<Delta> {
+    fn only<C: FromIterator<String>>(this: &BTreeSet<String>, that: &BTreeSet<String>) -> C {
         this.difference(that).cloned().collect()
     }
     let [old, new] = [a, b].map(|side| side.identified.migrations.iter().cloned().collect::<BTreeSet<String>>());
@@ -126,17 +167,26 @@ pub fn delta(a: &Side, b: &Side) -> Delta {
         missing.map(turned).collect::<Vec<_>>()
     };
     let counted = a.strings.iter().zip(&b.strings).filter(|((_, a), (_, b))| a != b);
-    Delta {
-        operations_came: only(&b.operations, &a.operations),
-        operations_went: only(&a.operations, &b.operations),
+    let mut delta = Delta {
+        operations_came: b.operations_beyond(a),
+        operations_went: a.operations_beyond(b),
         operations_same: a.operations.intersection(&b.operations).count() as u64,
         features: [turned(&a.identified, &b.identified, false), turned(&b.identified, &a.identified, true)].concat(),
         strings: counted.map(|((string, a), (_, b))| Counted { string: string.clone(), a: *a, b: *b }).collect(),
-        variables_came: only(&b.variables, &a.variables),
-        variables_went: only(&a.variables, &b.variables),
+        variables_came: a.without(&only(&b.variables, &a.variables))?,
+        variables_went: b.without(&only(&a.variables, &b.variables))?,
         migrations_came: only(&new, &old),
         migrations_went: only(&old, &new),
+        not_compared: Vec::new(),
+    };
+    if a.operations.is_empty() != b.operations.is_empty() || a.given_up || b.given_up {
+        (delta.operations_came, delta.operations_went) = Default::default();
+        delta.not_compared.push("operations: those of one of the two were not made out, see whoseenv binary ops".to_owned());
     }
+    if [a, b].into_iter().any(|side| side.code.kind() == Kind::Lost) {
+        delta = Delta { not_compared: vec![format!("nothing of the two: {}", regions::LOST)], ..Delta::default() };
+    }
+    Ok(delta)
 }
 
 /// Names of variables in this code: what JavaScript reads from its environment, and every name with a product's prefix.
@@ -149,11 +199,14 @@ fn variables(code: &dyn ReadAt) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
+fn is_name(byte: &u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_'
+}
+
 /// Adds the names of variables in a text.
 pub fn names_in(text: &[u8], names: &mut BTreeSet<String>) {
     const READS: [&[u8]; 5] = [b"process.env.", b"process.env[\"", b"Bun.env.", b"Bun.env[\"", b"import.meta.env."];
     const PREFIXES: [&[u8]; 2] = [b"OPENCODE_", b"ZEROCLAW_"];
-    let is_name = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
     let mut add = |at: usize| {
         let rest = &text[at..];
         let length = rest.iter().take(128).take_while(|byte| is_name(byte)).count();
@@ -197,11 +250,17 @@ mod tests {
         let made = |sources: &[&str]| {
             let mut file = made_elf(&[]);
             file.extend_from_slice(&made_payload("--user-agent=opencode/1.0.0 --", sources));
-            Side::read(&file, &Table::built_in()).unwrap()
+            file
         };
-        let a = made(&[r#"d.get("zoo.list","/zoo",{});process.env.OPENCODE_OLD;"<task id=""#]);
-        let b = made(&[r#"d.get("zoo.list","/zoo",{});d.post("zoo.feed","/zoo/feed",{});process.env.OPENCODE_NEW;"20260716020354_kv""#]);
-        let found = delta(&a, &b);
+        fn read(file: &Vec<u8>) -> Side<'_> {
+            Side::read(file, &Table::built_in()).unwrap()
+        }
+        let a = made(&[r#"d.get("zoo.list","/zoo",{success:x});process.env.OPENCODE_OLD;"<task id=""#]);
+        let b = made(&[
+            r#"d.get("zoo.list","/zoo",{success:x});d.post("zoo.feed","/zoo/feed",{success:x});process.env.OPENCODE_NEW;"20260716020354_kv""#,
+        ]);
+        let (a, b) = (read(&a), read(&b));
+        let found = delta(&a, &b).unwrap();
         assert_eq!(found.operations_came, [Named { id: "zoo.feed".to_owned(), method: "POST".to_owned(), path: "/zoo/feed".to_owned() }]);
         assert_eq!((found.operations_went.len(), found.operations_same), (0, 1));
         assert_eq!((found.variables_came, found.variables_went), (vec!["OPENCODE_NEW".to_owned()], vec!["OPENCODE_OLD".to_owned()]));
@@ -209,6 +268,22 @@ mod tests {
         let turned: Vec<_> = found.features.iter().map(|feature| (feature.id.as_str(), feature.present)).collect();
         assert_eq!(turned, [("envelope.task", false)]);
         assert_eq!(found.strings, [Counted { string: "<task id=".to_owned(), a: 1, b: 0 }]);
-        assert!(delta(&a, &a).is_empty());
+        assert!(delta(&a, &a).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_that_still_stands_there_did_not_go() {
+        let made = |source: &str| {
+            let mut file = made_elf(&[(".rodata", b"process.env.RUNTIME")]);
+            file.extend_from_slice(&made_payload("--user-agent=opencode/1.0.0 --", &[source]));
+            file
+        };
+        let old = made("process.env.HTTP_PROXY,process.env.XDG_A,process.env.KEY,process.env.GONE,process.env.RUNTIME");
+        let new = made(r#"process?.env?.HTTP_PROXY,U.XDG_A||"";{env:["KEY"]};x.GONE_NOT,NOT_GONE,GONEs"#);
+        let table = Table::built_in();
+        let (a, b) = (Side::read(&old, &table).unwrap(), Side::read(&new, &table).unwrap());
+        let found = delta(&a, &b).unwrap();
+        assert_eq!(found.variables_went, ["GONE", "RUNTIME"]);
+        assert_eq!(delta(&b, &a).unwrap().variables_came, ["GONE", "RUNTIME"]);
     }
 }

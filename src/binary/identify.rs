@@ -17,7 +17,7 @@ use super::migrations;
 use super::pattern::{Encoding, encoded};
 use super::product;
 use super::read::ReadAt;
-use super::regions::Regions;
+use super::regions::{self, Regions};
 use super::scan::{Pass, Set, scan};
 
 /// A string that was looked for, and what was found.
@@ -81,6 +81,9 @@ pub struct Identified {
     /// Lists of variables that it hands on from its own environment; ZeroClaw alone.
     #[serde(default)]
     pub safe_lists: Vec<NameList>,
+    /// Why none of this is certain, where the file makes no sense.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub doubt: Option<String>,
 }
 
 impl Identified {
@@ -105,6 +108,7 @@ const SAFE: [&str; 3] = ["LC_CTYPE", "PATH", "HOME"];
 /// What the system says.
 pub fn identify(file: &dyn ReadAt, table: &Table) -> io::Result<Identified> {
     let code = Regions::code(file)?;
+    let doubt = (code.kind() == regions::Kind::Lost).then(|| regions::LOST.to_owned());
     let known = known(file)?;
     let wanted: Vec<&str> = match &known {
         Some((id, ..)) => strings_of(table, id),
@@ -118,7 +122,9 @@ pub fn identify(file: &dyn ReadAt, table: &Table) -> io::Result<Identified> {
             let fits = |product: &&super::fingerprints::Product| {
                 product.strings.every().next().is_some() && product.strings.fit(|string| there(&seen, string))
             };
-            let Some(found) = table.products.iter().find(fits) else { return Ok(Identified::default()) };
+            let Some(found) = table.products.iter().find(fits) else {
+                return Ok(Identified { doubt, ..Identified::default() });
+            };
             seen = look(&code, &strings_of(table, &found.id))?;
             (found.id.clone(), false, None)
         }
@@ -135,6 +141,7 @@ pub fn identify(file: &dyn ReadAt, table: &Table) -> io::Result<Identified> {
     let by_version = version.as_ref().filter(|_| !client).and_then(|version| table.by_version(&id, version));
     let safe_lists = if id == product::ZEROCLAW && !client { lists::holding(file, &SAFE)? } else { Vec::new() };
     Ok(Identified {
+        doubt,
         safe_lists,
         client,
         generation: generation.map(|row| row.id.clone()),

@@ -3,7 +3,9 @@
 //! Forms, all minified; the names of callees and constants change from build to build:
 //! - `d.get("session.list","/api/session",…)`: the preview (next-16350), 1.18.34;
 //! - the same with a path of constants: `` `${root}/current` ``, `root`, `Paths.health`, `root+"/current"` (both);
-//! - `ao("session.list","/api/session",…)`: 2.0.16, as published; the method is that of `ao=make("GET")`, where that is found.
+//! - `ao("session.list","/api/session",…)`: 2.0.16, as published; the method is that of `ao=make("GET")`, where that is found;
+//! - `.get("/status",describeRoute({operationId:"session.status",…}),…)` in a chain that is mounted at `/session`: 1.2.1, 1.2.27
+//!   and 1.3.2, see `ops/routes.rs`.
 //!
 //! A call with an id and a path alone may be anything: what makes it a registration is in `ops/shape.rs`. One that stands there
 //! twice is one operation.
@@ -11,9 +13,12 @@
 //! The name of the operation in the host's contract stands in an annotation behind the call, where it is another one.
 
 mod budget;
+mod calls;
 mod constants;
 pub mod contract;
 mod expression;
+mod routes;
+mod scope;
 mod shape;
 
 use std::collections::HashSet;
@@ -26,10 +31,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::read::ReadAt;
-use super::regions::Regions;
+use super::regions::{self, Regions};
 use budget::Budget;
 use expression::Source;
-use shape::Shape;
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,19 +52,36 @@ pub struct Operation {
     pub offset: u64,
 }
 
+/// A registration whose path could not be made out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct Unresolved {
+    /// Where in the file it is registered.
+    pub offset: u64,
+    /// The id that it is registered by.
+    pub id: String,
+    /// `GET`, `POST`, …; absent where the code does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The end of its path, where only what stands before it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
 /// What a bundle registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
     /// In the order of the file.
     pub found: Vec<Operation>,
-    /// Registrations whose path could not be made out: where, and by which id.
-    pub unresolved: Vec<(u64, String)>,
+    /// Registrations whose path could not be made out.
+    pub unresolved: Vec<Unresolved>,
+    /// Where the bundle's modules are is not known, and all of the file was read.
+    pub lost: bool,
     /// Understanding all of it would have taken too long: there may be more, and what is unresolved may have a path.
     pub given_up: bool,
 }
 
 /// Methods, as a call names them.
-const VERBS: [(&str, &str); 8] = [
+const VERBS: [(&str, &str); 9] = [
     (".get(", "GET"),
     (".post(", "POST"),
     (".put(", "PUT"),
@@ -69,6 +90,7 @@ const VERBS: [(&str, &str); 8] = [
     (".del(", "DELETE"),
     (".head(", "HEAD"),
     (".options(", "OPTIONS"),
+    (".trace(", "TRACE"),
 ];
 
 /// A module of more than this is read in parts.
@@ -94,7 +116,7 @@ pub fn operations(file: &dyn ReadAt) -> io::Result<Operations> {
             Ok(extract(&text, part.start, &finder, &budget))
         })
         .collect();
-    let mut all = Operations::default();
+    let mut all = Operations { lost: code.kind() == regions::Kind::Lost, ..Operations::default() };
     for part in looked {
         let part = part?;
         all.found.extend(part.found);
@@ -102,13 +124,16 @@ pub fn operations(file: &dyn ReadAt) -> io::Result<Operations> {
     }
     all.found.sort_by_key(|operation| operation.offset);
     // Where parts overlap.
-    all.found.dedup_by_key(|operation| operation.offset);
+    all.found.dedup_by(|one, other| (one.offset, &one.path) == (other.offset, &other.path));
     all.given_up = budget.is_spent();
+    // What the overlapping part made out, or another copy of the same code.
+    let made_out: HashSet<(u64, &str)> = all.found.iter().map(|one| (one.offset, one.id.as_str())).collect();
+    all.unresolved.retain(|one| !made_out.contains(&(one.offset, one.id.as_str())));
     let mut seen = HashSet::new();
     all.found.retain(|one| seen.insert((one.id.clone(), one.method.clone(), one.path.clone())));
+    let mut seen = HashSet::new();
     all.unresolved.sort_unstable();
-    all.unresolved.dedup();
-    all.unresolved.retain(|(at, _)| all.found.binary_search_by_key(at, |operation| operation.offset).is_err());
+    all.unresolved.retain(|one| seen.insert((one.offset, one.id.clone())));
     Ok(all)
 }
 
@@ -129,55 +154,11 @@ fn finder() -> io::Result<Searcher> {
 
 fn extract(text: &[u8], base: u64, finder: &Searcher, budget: &Budget) -> Operations {
     let source = Source::new(text, budget);
-    let (mut calls, mut registers) = (Vec::new(), HashSet::new());
-    for found in finder.find_iter(text) {
-        let (_, method) = VERBS[found.pattern().as_usize()];
-        let Some(callee) = source.word_before(found.start()) else { continue };
-        // `this.get("name", fallback)` is a map of its own.
-        if callee.text == b"this" {
-            continue;
-        }
-        let Some(call) = source.registration(found.end()) else { continue };
-        let shape = source.shape(&callee, found.end() - 1, call.end);
-        if matches!(shape, Shape::Not | Shape::Plain) {
-            continue;
-        }
-        let path = source.path(&call.path, callee.at);
-        if shape == Shape::Registers && path.is_some() {
-            registers.insert(callee.text);
-        }
-        calls.push((shape, callee, found.end() - 1, method, call.id, path));
-    }
-    let mut all = Operations::default();
-    for (shape, callee, open, method, id, path) in calls {
-        // A call that does not tell, or has no path, is a registration only where the same receiver makes others.
-        if !registers.contains(callee.text) || (shape == Shape::Perhaps && path.is_none()) {
-            continue;
-        }
-        let offset = base + callee.at as u64;
-        match path {
-            Some(path) => {
-                let identifier = source.identifier(open).filter(|name| *name != id);
-                all.found.push(Operation { id, identifier, method: Some(method.to_owned()), path, offset });
-            }
-            None => all.unresolved.push((offset, id)),
-        }
-    }
-    for bare in source.bare_calls() {
-        let callee = expression::Word { at: bare.at, text: bare.callee };
-        let shape = source.shape(&callee, bare.open, bare.end);
-        if shape == Shape::Not {
-            continue;
-        }
-        let method = source.maker(bare.callee, bare.at).map(str::to_owned);
-        // A function that was made for a method registers whatever it is called with.
-        if shape != Shape::Registers && method.is_none() {
-            continue;
-        }
-        let identifier = source.identifier(bare.open).filter(|name| *name != bare.id);
-        all.found.push(Operation { id: bare.id, identifier, method, path: bare.path, offset: base + bare.at as u64 });
-    }
-    all
+    let (mut found, mut unresolved) = source.calls(base, finder);
+    let routes = source.routes(base);
+    found.extend(routes.0);
+    unresolved.extend(routes.1);
+    Operations { found, unresolved, ..Operations::default() }
 }
 
 #[cfg(test)]

@@ -7,10 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
-    /// A byte a character. Bytes that are no text are searched for as they are, and so are called this too.
+    /// The bytes as they were given, which for ASCII is a byte a character: what `grep -F` looks for.
     Latin1,
-    /// As it was given, where that is neither ASCII nor bytes without meaning.
-    Utf8,
     /// Two bytes a character, the low one first.
     Utf16le,
 }
@@ -20,7 +18,6 @@ impl Encoding {
     pub fn word(self) -> &'static str {
         match self {
             Encoding::Latin1 => "latin1",
-            Encoding::Utf8 => "utf8",
             Encoding::Utf16le => "utf16le",
         }
     }
@@ -30,19 +27,11 @@ impl Encoding {
 ///
 /// A program written in JavaScript keeps a string as Latin-1 where that is possible, else as UTF-16.
 pub fn encoded(string: &[u8]) -> Vec<(Encoding, Vec<u8>)> {
-    let mut ways = Vec::with_capacity(3);
-    match std::str::from_utf8(string) {
-        Ok(text) => {
-            ways.push((if text.is_ascii() { Encoding::Latin1 } else { Encoding::Utf8 }, string.to_vec()));
-            let narrow = text.chars().map(|char| u8::try_from(u32::from(char)).ok()).collect::<Option<Vec<u8>>>();
-            ways.extend(narrow.filter(|_| !text.is_ascii()).map(|bytes| (Encoding::Latin1, bytes)));
-            ways.push((Encoding::Utf16le, text.encode_utf16().flat_map(u16::to_le_bytes).collect()));
-        }
-        Err(_) => {
-            ways.push((Encoding::Latin1, string.to_vec()));
-            ways.push((Encoding::Utf16le, string.iter().flat_map(|byte| [*byte, 0]).collect()));
-        }
-    }
+    let wide = match std::str::from_utf8(string) {
+        Ok(text) => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        Err(_) => string.iter().flat_map(|byte| [*byte, 0]).collect(),
+    };
+    let mut ways = vec![(Encoding::Latin1, string.to_vec()), (Encoding::Utf16le, wide)];
     ways.retain(|(_, bytes)| !bytes.contains(&b'\n'));
     ways
 }
@@ -54,11 +43,8 @@ mod tests {
     #[test]
     fn strings_are_written_in_every_way_that_fits_on_a_line() {
         assert_eq!(encoded(b"ab"), [(Encoding::Latin1, b"ab".to_vec()), (Encoding::Utf16le, b"a\0b\0".to_vec())]);
-        assert_eq!(
-            encoded("é".as_bytes()),
-            [(Encoding::Utf8, b"\xc3\xa9".to_vec()), (Encoding::Latin1, b"\xe9".to_vec()), (Encoding::Utf16le, b"\xe9\0".to_vec())]
-        );
-        assert_eq!(encoded("→".as_bytes()), [(Encoding::Utf8, b"\xe2\x86\x92".to_vec()), (Encoding::Utf16le, b"\x92\x21".to_vec())]);
+        assert_eq!(encoded("é".as_bytes()), [(Encoding::Latin1, b"\xc3\xa9".to_vec()), (Encoding::Utf16le, b"\xe9\0".to_vec())]);
+        assert_eq!(encoded("→".as_bytes()), [(Encoding::Latin1, b"\xe2\x86\x92".to_vec()), (Encoding::Utf16le, b"\x92\x21".to_vec())]);
         assert_eq!(encoded(b"\xff"), [(Encoding::Latin1, b"\xff".to_vec()), (Encoding::Utf16le, b"\xff\0".to_vec())]);
         // U+010A holds a line break in UTF-16.
         assert_eq!(encoded("Ċ".as_bytes()).len(), 1);

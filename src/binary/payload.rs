@@ -59,6 +59,9 @@ pub struct Payload {
     /// What the mark says, such as the compiler's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// What of it makes no sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 /// What the file carries; none where no mark is found.
@@ -68,8 +71,9 @@ pub struct Payload {
 pub fn payload(file: &dyn ReadAt) -> io::Result<Option<Payload>> {
     let sections = elf::sections(file)?.unwrap_or_default();
     if let Some(bundle) = bun::payload(file, &sections)? {
-        let modules = Some(bundle.scripts.len() as u64);
-        return Ok(Some(Payload { modules, detail: bundle.user_agent.clone(), ..found(Kind::Bun, bundle.range, None) }));
+        let modules = (!bundle.lost).then_some(bundle.scripts.len() as u64);
+        let doubt = bundle.lost.then(|| "its trailer makes no sense: where its modules are is not known".to_owned());
+        return Ok(Some(Payload { modules, doubt, ..found(Kind::Bun, bundle.range, bundle.user_agent) }));
     }
     if let Some(deno) = deno(file)? {
         return Ok(Some(found(Kind::Deno, deno, None)));
@@ -85,7 +89,7 @@ pub fn payload(file: &dyn ReadAt) -> io::Result<Option<Payload>> {
 }
 
 fn found(kind: Kind, range: Range<u64>, detail: Option<String>) -> Payload {
-    Payload { kind, offset: range.start, bytes: range.end - range.start, modules: None, detail }
+    Payload { kind, offset: range.start, bytes: range.end - range.start, modules: None, detail, doubt: None }
 }
 
 fn named<'t>(table: &'t [Section], name: &[u8]) -> Option<&'t Section> {

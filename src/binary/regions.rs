@@ -26,7 +26,22 @@ pub struct Regions<'f> {
     /// Where each begins in the whole, and where it lies in the file.
     parts: Vec<(u64, Range<u64>)>,
     length: u64,
+    kind: Kind,
 }
+
+/// What the parts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The modules of a bundle.
+    Scripts,
+    /// The constants of a compiled program, or all of a file that says nothing of itself.
+    Constants,
+    /// All of a file that carries a bundle whose modules are not where it says.
+    Lost,
+}
+
+/// Why code is all of a file: as a note says it.
+pub const LOST: &str = "the bundle's trailer makes no sense: where its modules are is not known, and all of the file was searched";
 
 impl<'f> Regions<'f> {
     /// These parts.
@@ -38,7 +53,7 @@ impl<'f> Regions<'f> {
             (start, range)
         };
         let parts = parts.into_iter().filter(|range| range.start < range.end && range.end <= file.length()).map(part).collect();
-        Regions { file, parts, length }
+        Regions { file, parts, length, kind: Kind::Constants }
     }
 
     /// Where the code of a program is: the JavaScript of a Bun bundle, else the constants of a compiled program, else all of it.
@@ -47,12 +62,17 @@ impl<'f> Regions<'f> {
     /// What the system says.
     pub fn code(file: &'f dyn ReadAt) -> io::Result<Regions<'f>> {
         let sections = elf::sections(file)?.unwrap_or_default();
-        let bundle = bun::payload(file, &sections)?.filter(|payload| !payload.scripts.is_empty());
-        Ok(match (bundle, sections.rodata) {
-            (Some(bundle), _) => Regions::new(file, merged(bundle.scripts)),
+        Ok(match (bun::payload(file, &sections)?, sections.rodata) {
+            (Some(bundle), _) if bundle.lost => Regions { kind: Kind::Lost, ..Regions::new(file, std::iter::once(0..file.length())) },
+            (Some(bundle), _) => Regions { kind: Kind::Scripts, ..Regions::new(file, merged(bundle.scripts)) },
             (None, Some(constants)) => Regions::new(file, std::iter::once(constants)),
             (None, None) => Regions::new(file, std::iter::once(0..file.length())),
         })
+    }
+
+    /// What the parts are.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Where a place in the whole lies in the file.

@@ -23,6 +23,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "from")]
     demo: bool,
     /// Also find every OpenCode and ZeroClaw program here, and those older than the database they would open
+    ///
+    /// Looked for: what runs, the directories of PATH, ~/.opencode/bin, ~/.cargo/bin and ~/.local/bin, and npm's global folder (by
+    /// npm's settings, and beside node), each for this terminal and for the users of the daemons. There, files of the usual names, and
+    /// of any name from 20 MB on (64 of them at most): their content says what they are. They are read, never run.
     #[arg(long)]
     binaries: bool,
     #[command(flatten)]

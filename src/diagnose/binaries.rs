@@ -3,6 +3,7 @@
 pub mod comparison;
 pub mod identity;
 pub mod inventory;
+mod npm;
 pub mod older;
 pub mod operations;
 mod places;
@@ -32,6 +33,8 @@ pub enum Target {
     Process(Pid),
     /// The name of an agent: what it runs.
     Agent(String),
+    /// `pid:` with no number behind it.
+    NoProcess(String),
     /// A path.
     File(OsString),
 }
@@ -44,8 +47,9 @@ impl Target {
             Some("-") => Target::Stdin,
             Some(path) if path.contains('/') => Target::File(word.to_owned()),
             Some(name) if agent::Catalog::in_force().get(name).is_some() => Target::Agent(name.to_owned()),
-            _ => match text.and_then(|text| text.strip_prefix("pid:")?.parse().ok()) {
-                Some(pid) => Target::Process(pid),
+            _ => match text.and_then(|text| text.strip_prefix("pid:")).map(str::parse) {
+                Some(Ok(pid)) => Target::Process(pid),
+                Some(Err(_)) => Target::NoProcess(text.unwrap_or_default().to_owned()),
                 None => Target::File(word.to_owned()),
             },
         }
@@ -133,6 +137,8 @@ pub fn open(host: &Host, target: &Target, narrow: &Narrow) -> Result<Opened, Pro
             let shown = path.display().to_string();
             Opened::new(opened(&shown, programs::open_named(path))?, shown.clone(), Some(shown))
         }
+        Target::NoProcess(word) => Err(Problem::new(Exit::Usage, format!("{word}: no number of a process"))
+            .hint(format!("Name it as in pid:1234; a file of that name is ./{word}"))),
         Target::Process(pid) => {
             if !narrow.is_empty()
                 && let Ok(stat) = host.process(*pid).stat()
@@ -162,6 +168,12 @@ fn of_process(host: &Host, pid: Pid, agent: Option<&str>) -> Result<Opened, Prob
     let process = host.process(pid);
     let exe = match process.exe() {
         Ok(exe) => exe,
+        Err(Unknown::NotPermitted) if host.machine().uid == 0 => {
+            let message = format!("process {pid}: its program may not be looked at; this root is without CAP_SYS_PTRACE, which that takes");
+            return Err(
+                Problem::new(Exit::NotPermitted, message).hint("Ask from outside of the container, or start it with that capability.")
+            );
+        }
         Err(Unknown::NotPermitted) => {
             return Err(Problem::new(Exit::NotPermitted, format!("process {pid} is another user's: its program may not be looked at"))
                 .hint("Ask as its user or as root."));

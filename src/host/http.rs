@@ -288,10 +288,13 @@ fn authority(url: &str) -> Option<&str> {
     if authority.contains('@') || authority.is_empty() {
         return None;
     }
-    match authority.strip_prefix('[') {
-        Some(six) => six.split_once(']').map(|(name, _)| name),
-        None => Some(authority.rsplit_once(':').map_or(authority, |(name, _)| name)),
-    }
+    let (name, port) = match authority.strip_prefix('[') {
+        Some(six) => six.split_once(']')?,
+        None => authority.find(':').map_or((authority, ""), |colon| authority.split_at(colon)),
+    };
+    // One that is no number would be left out in silence, and port 80 asked.
+    let known = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    known.then_some(name)
 }
 
 #[cfg(test)]
@@ -348,6 +351,9 @@ mod tests {
         }
         assert!(matches!(document("http://127.0.0.1@192.0.2.1/doc", None, true), Err(Unknown::Malformed(_))));
         assert!(matches!(document("https://localhost/doc", None, false), Err(Unknown::Malformed(_))));
+        for port in ["99999", "0", "", "8x", "80:81", "-1"] {
+            assert!(why(document(&format!("http://127.0.0.1:{port}/doc"), None, false)).contains("is no http:// address"), "{port}");
+        }
     }
 
     #[test]

@@ -2,12 +2,19 @@
 
 use super::expression::{DEPTH, Source, is_word};
 
+/// The methods of HTTP.
+pub(super) const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"];
+
 /// How far from its use a constant is looked for, on either side.
 const NEAR: usize = 1 << 20;
 /// How many assignments to one name are looked at.
 const ASSIGNMENTS: usize = 64;
 /// A search for a string takes so much less than a look at every byte.
 const FASTER: usize = 8;
+/// How far back the function is looked for whose parameter hides a constant that comes after it.
+const FUNCTION: usize = 64 << 10;
+/// How long a list of parameters may be.
+const PARAMETERS: usize = 1024;
 /// Longest string in quotes that is stepped over.
 const QUOTED: usize = 512;
 
@@ -22,10 +29,17 @@ impl Source<'_> {
         depth: usize,
         read: impl Fn(&Self, usize) -> Option<T>,
     ) -> Option<T> {
-        [&b"="[..], b" = "].into_iter().find_map(|sign| self.assigned(&[name, sign].concat(), at, depth, &read))
+        [&b"="[..], b" = "].into_iter().find_map(|sign| self.assigned(name, &[name, sign].concat(), at, depth, &read))
     }
 
-    fn assigned<T: PartialEq>(&self, needle: &[u8], at: usize, depth: usize, read: impl Fn(&Self, usize) -> Option<T>) -> Option<T> {
+    fn assigned<T: PartialEq>(
+        &self,
+        name: &[u8],
+        needle: &[u8],
+        at: usize,
+        depth: usize,
+        read: impl Fn(&Self, usize) -> Option<T>,
+    ) -> Option<T> {
         let (start, end) = (at.saturating_sub(NEAR), self.text.len().min(at + NEAR));
         if !self.budget.spend((end - start) / FASTER + needle.len()) {
             return None;
@@ -44,9 +58,10 @@ impl Source<'_> {
             blocks = self.blocks_before(found, from, blocks)?;
             from = found;
             match place(found) {
+                Some(place) if blocks == 0 && self.is_default(place) => return None,
                 Some(place) if blocks == 0 => {
                     if let Some(value) = read(self, place) {
-                        return Some(value);
+                        return (!self.is_parameter(name, found, at)).then_some(value);
                     }
                 }
                 Some(place) if !self.is_declared(found) => closed.push(place),
@@ -58,18 +73,41 @@ impl Source<'_> {
             blocks = self.blocks_behind(from, found, blocks)?;
             from = found;
             match place(found) {
+                Some(place) if blocks == 0 && self.is_default(place) => {}
                 Some(place) if blocks == 0 => {
                     if let Some(value) = read(self, place) {
-                        return Some(value);
+                        return (!self.is_parameter(name, at.saturating_sub(FUNCTION), at)).then_some(value);
                     }
                 }
                 Some(place) if !self.is_declared(found) => closed.push(place),
                 _ => {}
             }
         }
+        if closed.is_empty() || self.is_parameter(name, at.saturating_sub(FUNCTION), at) {
+            return None;
+        }
         let mut values = closed.into_iter().filter_map(|place| read(self, place));
         let value = values.next()?;
         values.all(|other| other == value).then_some(value)
+    }
+
+    /// The value at `place` is the one that a parameter has where none is given.
+    fn is_default(&self, place: usize) -> bool {
+        let mut at = place;
+        loop {
+            match self.argument_end(at) {
+                Some(end) if self.byte(end) == Some(b',') => at = end + 1,
+                Some(end) if self.byte(end) == Some(b')') => {
+                    let next = self.skip_spaces(end + 1);
+                    return self.byte(next) == Some(b'{') || self.text[next..].starts_with(b"=>");
+                }
+                _ => return false,
+            }
+            // The list of parameters is short; what goes on is a list of variables.
+            if at > place + PARAMETERS {
+                return false;
+            }
+        }
     }
 
     /// The name is one of a block's own.
@@ -125,12 +163,14 @@ impl Source<'_> {
         Some(blocks)
     }
 
-    /// The method of a function that registers: `ao=make("GET")`.
+    /// The method of a function that registers: `ao=make("GET")`, `ao=H.make("GET")`.
     pub(super) fn maker(&self, callee: &[u8], at: usize) -> Option<&'static str> {
-        const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
         let found = self.constant(callee, at, DEPTH, |source, place| {
             let word = source.word_at(place)?;
-            let open = place + word.text.len();
+            let mut open = place + word.text.len();
+            while source.byte(open) == Some(b'.') {
+                open += 1 + source.word_at(open + 1)?.text.len();
+            }
             let (method, end) = (source.byte(open) == Some(b'(')).then(|| source.string(open + 1)).flatten()?;
             (source.byte(end) == Some(b')')).then(|| method.into_owned())
         })?;

@@ -29,22 +29,10 @@ pub(super) struct Word<'t> {
 #[derive(Debug)]
 pub(super) struct Call<'t> {
     pub id: String,
-    pub path: Expression<'t>,
+    /// None where it is made of more than is read here.
+    pub path: Option<Expression<'t>>,
     /// What ends its second argument: a comma or the closing parenthesis.
     pub end: usize,
-}
-
-/// A registration by a function of its own.
-#[derive(Debug)]
-pub(super) struct Bare<'t> {
-    pub callee: &'t [u8],
-    pub at: usize,
-    /// Its opening parenthesis.
-    pub open: usize,
-    /// What ends its second argument.
-    pub end: usize,
-    pub id: String,
-    pub path: String,
 }
 
 /// A sum of parts.
@@ -61,12 +49,13 @@ pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
+/// What may be an id: one word, whatever it is made of.
 fn is_id(text: &str) -> bool {
-    text.starts_with(|char: char| char.is_ascii_alphabetic()) && text.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
+    !text.is_empty() && !text.starts_with('/') && text.len() <= 128 && text.chars().all(|char| !char.is_whitespace() && !char.is_control())
 }
 
-fn is_path(text: &str) -> bool {
-    text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_:{}*.-~@?".contains(&byte))
+pub(super) fn is_path(text: &str) -> bool {
+    text.starts_with('/') && text.chars().all(|char| !char.is_whitespace() && !char.is_control())
 }
 
 impl<'t> Source<'t> {
@@ -100,25 +89,76 @@ impl<'t> Source<'t> {
 
     /// `"id",path` and what ends an argument, behind an opening parenthesis.
     pub(super) fn registration(&self, at: usize) -> Option<Call<'t>> {
-        let (id, after) = self.string(self.skip_spaces(at))?;
+        let first = self.skip_spaces(at);
+        let (id, after) = self.string(first).or_else(|| self.plain_template(first))?;
         let comma = self.skip_spaces(after);
         if self.byte(comma) != Some(b',') || !is_id(&id) {
             return None;
         }
-        let (path, end) = self.expression(self.skip_spaces(comma + 1))?;
-        let end = self.skip_spaces(end);
-        matches!(self.byte(end), Some(b',' | b')')).then(|| Call { id: id.into_owned(), path, end })
+        let second = self.skip_spaces(comma + 1);
+        // A function or an object is no path, and may be long.
+        if matches!(self.byte(second), Some(b'{' | b'[' | b')')) {
+            return None;
+        }
+        let read = self.expression(second).map(|(path, end)| (path, self.skip_spaces(end)));
+        let (path, end) = match read.filter(|(_, end)| matches!(self.byte(*end), Some(b',' | b')'))) {
+            Some((path, end)) => (Some(path), end),
+            None => (None, self.argument_end(second)?),
+        };
+        Some(Call { id: id.into_owned(), path, end })
     }
 
-    /// A string in quotes, without escapes but those of quotes and slashes; and where it ends.
+    /// A string in quotes; and where it ends.
     pub(super) fn string(&self, at: usize) -> Option<(Cow<'t, str>, usize)> {
         let quote = self.byte(at).filter(|byte| matches!(byte, b'"' | b'\''))?;
         let rest = self.text.get(at + 1..self.text.len().min(at + 1 + STRING))?;
         let end = memchr::memchr3(quote, b'\\', b'\n', rest)?;
-        if rest[end] != quote {
-            return None;
+        if rest[end] == quote {
+            return Some((std::str::from_utf8(&rest[..end]).ok()?.into(), at + end + 2));
         }
-        Some((std::str::from_utf8(&rest[..end]).ok()?.into(), at + end + 2))
+        self.escaped(quote, rest).map(|(text, end)| (text.into(), at + end + 2))
+    }
+
+    /// A string with escapes, behind its quote; and where the other one is.
+    fn escaped(&self, quote: u8, rest: &[u8]) -> Option<(String, usize)> {
+        let (mut text, mut at) = (Vec::new(), 0);
+        loop {
+            match *rest.get(at)? {
+                byte if byte == quote => return Some((String::from_utf8(text).ok()?, at)),
+                b'\n' => return None,
+                b'\\' => {
+                    let digits = |from: usize, count: usize| {
+                        let digits = std::str::from_utf8(rest.get(from..from + count)?).ok()?;
+                        char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+                    };
+                    let (char, length) = match *rest.get(at + 1)? {
+                        b'x' => (digits(at + 2, 2)?, 4),
+                        b'u' if rest.get(at + 2) == Some(&b'{') => return None,
+                        b'u' => (digits(at + 2, 4)?, 6),
+                        b'n' => ('\n', 2),
+                        b'r' => ('\r', 2),
+                        b't' => ('\t', 2),
+                        b'0'..=b'9' | b'b' | b'f' | b'v' | b'\n' | b'\r' => return None,
+                        byte if byte.is_ascii() => (char::from(byte), 2),
+                        _ => return None,
+                    };
+                    text.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                    at += length;
+                }
+                byte => {
+                    text.push(byte);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// A template without anything put in; and where it ends.
+    pub(super) fn plain_template(&self, at: usize) -> Option<(Cow<'t, str>, usize)> {
+        (self.byte(at)? == b'`').then(|| self.template(at)).flatten().and_then(|(parts, end)| match <[Part<'_>; 1]>::try_from(parts) {
+            Ok([Part::Text(text)]) => Some((text.into(), end)),
+            _ => None,
+        })
     }
 
     /// A sum; and where it ends.
@@ -136,7 +176,27 @@ impl<'t> Source<'t> {
     }
 
     fn term(&self, at: usize) -> Option<(Expression<'t>, usize)> {
+        let (mut parts, mut end) = self.part(at, DEPTH)?;
+        // "/a".concat("/b")
+        while self.text[end..].starts_with(b".concat(") {
+            let (more, after) = self.part(self.skip_spaces(end + 8), DEPTH)?;
+            let close = self.skip_spaces(after);
+            if self.byte(close) != Some(b')') || parts.len() > 32 {
+                return None;
+            }
+            parts.extend(more);
+            end = close + 1;
+        }
+        Some((parts, end))
+    }
+
+    fn part(&self, at: usize, depth: usize) -> Option<(Expression<'t>, usize)> {
         match self.byte(at)? {
+            b'(' => {
+                let (parts, end) = self.part(self.skip_spaces(at + 1), depth.checked_sub(1)?)?;
+                let close = self.skip_spaces(end);
+                (self.byte(close) == Some(b')')).then_some((parts, close + 1))
+            }
             b'"' | b'\'' => self.string(at).map(|(text, end)| (vec![Part::Text(text.into_owned())], end)),
             b'`' => self.template(at),
             _ => self.name(at).map(|(part, end)| (vec![part], end)),
@@ -182,7 +242,7 @@ impl<'t> Source<'t> {
         self.value(expression, at, DEPTH).filter(|path| is_path(path))
     }
 
-    fn value(&self, expression: &[Part<'t>], at: usize, depth: usize) -> Option<String> {
+    pub(super) fn value(&self, expression: &[Part<'t>], at: usize, depth: usize) -> Option<String> {
         let depth = depth.checked_sub(1)?;
         let mut whole = String::new();
         for part in expression {
@@ -210,7 +270,7 @@ impl<'t> Source<'t> {
     }
 
     /// The value of a member of the object that starts at `at`.
-    fn member(&self, at: usize, member: &[u8]) -> Option<(Expression<'t>, usize)> {
+    pub(super) fn member(&self, at: usize, member: &[u8]) -> Option<(Expression<'t>, usize)> {
         let mut at = match self.byte(at)? {
             b'{' => at + 1,
             // Object.freeze({…})
@@ -315,28 +375,5 @@ impl<'t> Source<'t> {
             at = end;
         }
         None
-    }
-
-    /// Calls of a function with an id of several words and a path: `ao("session.list","/api/session"`.
-    pub(super) fn bare_calls(&self) -> Vec<Bare<'t>> {
-        let mut calls = Vec::new();
-        for found in memchr::memmem::find_iter(self.text, b"\",\"/") {
-            let length =
-                self.text[..found].iter().rev().take(128).take_while(|byte| is_word(**byte) || matches!(**byte, b'.' | b'-')).count();
-            let Some(open) = (found - length).checked_sub(2) else { continue };
-            if &self.text[open..open + 2] != b"(\"" {
-                continue;
-            }
-            let Some(callee) = self.word_before(open) else { continue };
-            let method = callee.at.checked_sub(1).is_some_and(|before| self.text[before] == b'.');
-            let (Ok(id), Some((path, end))) = (std::str::from_utf8(&self.text[found - length..found]), self.string(found + 2)) else {
-                continue;
-            };
-            let next = self.byte(end);
-            if !method && is_id(id) && id.contains('.') && is_path(&path) && path.len() > 1 && matches!(next, Some(b',' | b')')) {
-                calls.push(Bare { callee: callee.text, at: callee.at, open, end, id: id.to_owned(), path: path.into_owned() });
-            }
-        }
-        calls
     }
 }

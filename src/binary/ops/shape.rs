@@ -1,15 +1,16 @@
 //! Whether a call is a registration: by its options, by the calls that it is chained to, and by standing in code.
 //!
-//! What has an id and a path alone may be anything: `params.get("next","/home")`, `log("event.name","/some/path")`.
+//! What has an id and a path alone may be anything: `params.get("next","/home")`, `log("event.name","/some/path")`. So may what
+//! has options that others have too: `cookies.get("sid","/app",{path:"/"})`.
 
 use super::expression::{Source, Word};
 
 /// What a call says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// It registers: options of a known name, or calls that only registrations are chained to.
+    /// It registers: options that only registrations have, or calls that only registrations are chained to.
     Registers,
-    /// It does if others of the same receiver do: it has a third argument.
+    /// It does if others of the same receiver do: it has options that others have too.
     Perhaps,
     /// It has an id and a path alone.
     Plain,
@@ -17,11 +18,24 @@ pub(super) enum Shape {
     Not,
 }
 
-/// Options of an operation (Effect's `HttpApiEndpoint`, as in next-16350, 1.18.34 and before).
-const OPTIONS: [&[u8]; 10] =
-    [b"params", b"path", b"urlParams", b"query", b"headers", b"payload", b"success", b"error", b"errors", b"disableCodecs"];
-/// What is called on an operation.
-const CHAINED: [&[u8]; 4] = [b"annotate", b"middleware", b"add", b"set"];
+/// What the third argument has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Options {
+    /// Nothing known.
+    None,
+    /// Some that others have too.
+    Known,
+    /// The one that only registrations have.
+    Answer,
+}
+
+/// What an operation answers with (Effect's `HttpApiEndpoint`, as in next-16350 and 1.18.34): a schema, so no plain value.
+const ANSWER: &[u8] = b"success";
+/// Other options of an operation, which other calls have too.
+const OPTIONS: [&[u8]; 9] = [b"params", b"path", b"urlParams", b"query", b"headers", b"payload", b"error", b"errors", b"disableCodecs"];
+/// What is called on an operation; `add` and `set` with more behind, as in `addSuccess` and `setPayload`.
+const CHAINED: [&[u8]; 2] = [b"annotate", b"middleware"];
+const CHANGED: [&[u8]; 2] = [b"add", b"set"];
 /// How far a comment or a literal is looked for.
 const NEAR: usize = 64 << 10;
 
@@ -36,43 +50,58 @@ fn closes(byte: Option<u8>) -> bool {
 impl Source<'_> {
     /// The shape of the call of `callee` whose parenthesis is at `open` and whose second argument ends at `end`.
     pub(super) fn shape(&self, callee: &Word<'_>, open: usize, end: usize) -> Shape {
-        if self.is_inert(callee.at, end) || self.text[..callee.at].ends_with(b"new ") {
-            return Shape::Not;
-        }
         let third = (self.byte(end) == Some(b',')).then(|| self.skip_spaces(end + 1));
-        if third.is_some_and(|third| self.are_options(third)) || self.is_chained(callee.at, open) {
-            return Shape::Registers;
-        }
-        if third.is_some() { Shape::Perhaps } else { Shape::Plain }
+        let options = third.map_or(Options::None, |third| self.options(third));
+        let in_a_group = self.text[..callee.at].ends_with(b".add(");
+        let shape = match options {
+            Options::Answer => Shape::Registers,
+            _ if self.is_chained(open) => Shape::Registers,
+            Options::Known => Shape::Perhaps,
+            Options::None if in_a_group => Shape::Perhaps,
+            Options::None => return Shape::Plain,
+        };
+        let none = self.text[..callee.at].ends_with(b"new ") || self.is_inert(callee.at, end);
+        if none { Shape::Not } else { shape }
     }
 
-    /// `{}`, `{...others}`, or an object with one of the known options.
-    fn are_options(&self, at: usize) -> bool {
+    /// What the object at `at` has: `{}` and `{...others}` may have anything.
+    fn options(&self, at: usize) -> Options {
         if self.byte(at) != Some(b'{') {
-            return false;
+            return Options::None;
         }
         let mut key = self.skip_spaces(at + 1);
-        if matches!(self.byte(key), Some(b'}' | b'.')) {
-            return true;
-        }
+        let mut found = if self.byte(key) == Some(b'}') { Options::Known } else { Options::None };
         for _ in 0..32 {
-            if self.word_at(key).is_some_and(|word| OPTIONS.contains(&word.text)) {
-                return true;
+            match self.word_at(key) {
+                Some(word) if word.text == ANSWER => {
+                    let colon = self.skip_spaces(key + word.text.len());
+                    let value = self.skip_spaces(colon + 1);
+                    let shorthand = matches!(self.byte(colon), Some(b',' | b'}'));
+                    let plain: [&[u8]; 4] = [b"true", b"false", b"null", b"undefined"];
+                    let schema = self.word_at(value).is_some_and(|word| !plain.contains(&word.text)) || self.byte(value) == Some(b'[');
+                    if shorthand || self.byte(colon) == Some(b':') && schema {
+                        return Options::Answer;
+                    }
+                }
+                Some(word) if OPTIONS.contains(&word.text) => found = Options::Known,
+                None if self.byte(key) == Some(b'.') => found = Options::Known,
+                _ => {}
             }
             match self.argument_end(key) {
                 Some(end) if self.byte(end) == Some(b',') => key = self.skip_spaces(end + 1),
-                _ => return false,
+                _ => break,
             }
         }
-        false
+        found
     }
 
-    fn is_chained(&self, callee: usize, open: usize) -> bool {
-        if self.text[..callee].ends_with(b".add(") {
-            return true;
-        }
-        let Some(dot) = self.closed(open).filter(|end| self.byte(*end) == Some(b'.')) else { return false };
-        self.word_at(dot + 1).is_some_and(|word| CHAINED.iter().any(|name| word.text.starts_with(name)))
+    fn is_chained(&self, open: usize) -> bool {
+        let Some(dot) = self.closed(open).map(|end| self.skip_spaces(end)).filter(|end| self.byte(*end) == Some(b'.')) else {
+            return false;
+        };
+        let Some(word) = self.word_at(dot + 1) else { return false };
+        let changed = |name: &&[u8]| word.text.strip_prefix(*name).and_then(<[u8]>::first).is_some_and(u8::is_ascii_uppercase);
+        CHAINED.iter().any(|name| word.text.starts_with(name)) || CHANGED.iter().any(changed)
     }
 
     /// What stands there is no code: a comment, or a part of a string.

@@ -64,7 +64,7 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
         page.table(2, vec!["STRING", "IN A", "IN B"], rows.collect());
     }
     page.gap();
-    if delta.is_empty() {
+    if delta.is_empty() && delta.not_compared.is_empty() {
         page.line(0, "Nothing came and nothing went.");
     }
     for note in &report.notes {

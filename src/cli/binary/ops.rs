@@ -48,7 +48,8 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
                 .changed
                 .iter()
                 .map(|both| {
-                    let id = format!("{} ≠ {} {}", both.contract.id, both.bundle.id, both.bundle.path);
+                    let method = both.bundle.method.as_deref().unwrap_or("?");
+                    let id = format!("{}, in the bundle {method} {} {}", both.contract.id, both.bundle.path, both.bundle.id);
                     ("changed", &both.contract.method, &both.contract.path, id)
                 })
                 .collect(),
@@ -86,7 +87,9 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     }
     if verbose {
         for one in &data.unresolved {
-            page.line(0, Text::styled(Style::Warn, "not made out: ").then(Style::Plain, format!("{} at {}", one.id, one.offset)));
+            let known = [one.method.clone(), one.path.as_ref().map(|path| format!("…{path}")), Some(one.id.clone())];
+            let known = known.into_iter().flatten().collect::<Vec<_>>().join(" ");
+            page.hanging(0, 2, Text::styled(Style::Warn, "not made out: ").then(Style::Plain, format!("{known} at {}", one.offset)));
         }
     }
     for note in &report.notes {

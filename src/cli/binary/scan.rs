@@ -12,7 +12,8 @@ use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 /// Count fixed strings in a program as grep does, in Latin-1 and UTF-16LE, with its SHA-256 and what its headers say
 ///
 /// Without a string: those of the table of fingerprints, fingerprints.toml. Lines are those of LC_ALL=C grep -acF, occurrences
-/// those of grep -aoF | wc -l.
+/// those of grep -aoF | wc -l. The row latin1 is for the string's bytes as they are, as grep looks for them (a byte a character
+/// for ASCII); the row utf16le is for the same characters in two bytes each.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -86,6 +87,7 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
         let detail = payload.detail.as_ref().map(|detail| format!(", {detail}")).unwrap_or_default();
         let text = format!("{} at {}, {} bytes{modules}{detail}", payload.kind.word(), payload.offset, payload.bytes);
         facts.push(("payload".to_owned(), Text::plain(text)));
+        facts.extend(payload.doubt.as_ref().map(|doubt| ("doubt".to_owned(), Text::styled(Style::Warn, doubt))));
     }
     page.facts(2, facts);
     page.gap();

@@ -10,6 +10,9 @@ use crate::verdict::{Finding, Outcome, Severity};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Also find every OpenCode and ZeroClaw program here, and those older than this store
+    ///
+    /// Compared are those that would open this store, by the variables of whoever starts them; the others are listed. Where they are
+    /// looked for, whoseenv doctor --help says.
     #[arg(long)]
     binaries: bool,
 }

@@ -50,7 +50,9 @@ pub struct Program {
 /// # Errors
 /// When one of them cannot be read.
 pub fn examine(a: &Opened, b: &Opened) -> Result<Report<Data>, Problem> {
-    let side = |opened: &Opened| Side::read(&opened.program, Table::in_force()).map_err(|error| unreadable(&opened.label, &error));
+    fn side(opened: &Opened) -> Result<Side<'_>, Problem> {
+        Side::read(&opened.program, Table::in_force()).map_err(|error| unreadable(&opened.label, &error))
+    }
     let (old, new) = (side(a)?, side(b)?);
     let program = |opened: &Opened, side: &Side| Program {
         file: opened.data(),
@@ -58,9 +60,13 @@ pub fn examine(a: &Opened, b: &Opened) -> Result<Report<Data>, Problem> {
         generation: side.identified.generation.clone(),
         version_string: side.identified.version_string.clone(),
     };
-    let data = Data { a: program(a, &old), b: program(b, &new), delta: delta(&old, &new) };
+    let data = Data { a: program(a, &old), b: program(b, &new), delta: delta(&old, &new).map_err(|error| unreadable(&a.label, &error))? };
     let mut report = Report::new("binary-diff", data);
     report.differs = !report.data.delta.is_empty();
+    for what in &report.data.delta.not_compared {
+        report.undetermined = true;
+        report.notes.push(format!("not compared: {what}"));
+    }
     a.finish(&mut report);
     b.finish(&mut report);
     Ok(report)

@@ -41,6 +41,10 @@ pub fn examine(host: &Host, opened: &Opened) -> Result<Report<Data>, Problem> {
     let mut report = Report::new("binary-identify", Data { file: opened.data(), identified });
     let identified = &report.data.identified;
     report.findings.extend(disagreement(host, &opened.label, identified));
+    if let Some(doubt) = &identified.doubt {
+        report.undetermined = true;
+        report.notes.push(doubt.clone());
+    }
     match (&identified.product, &identified.generation) {
         (None, _) => {
             report.undetermined = true;

@@ -49,7 +49,7 @@ pub struct Known {
     pub binary: Binary,
     /// What it is.
     pub identified: Identified,
-    /// The databases of the accounts that would start it.
+    /// The databases that it opens when one of the accounts concerned starts it.
     pub databases: BTreeSet<String>,
 }
 
@@ -90,10 +90,9 @@ pub fn find(host: &Host) -> Fact<Inventory> {
         // Where its environment may not be read, nobody knows what it opens.
         let environ = handle.environ().ok();
         let account = environ.as_ref().map(|environ| Account { environ, view: handle.view().unwrap_or_default() });
-        let databases = account.as_ref().map(|account| databases_of(host, account)).unwrap_or_default();
-        inventory.add(&mut seen, Place { path: &path, how: "running", pid: Some(pid), databases: &databases }, opened);
-        all.extend(databases);
+        inventory.add(&mut seen, Place { path: &path, how: "running", pid: Some(pid), account: account.as_ref() }, opened);
         if let Some(account) = account {
+            all.extend(databases_of(host, &account));
             inventory.below(host, &mut seen, &account);
         }
     }
@@ -112,21 +111,21 @@ struct Place<'p> {
     path: &'p str,
     how: &'p str,
     pid: Option<Pid>,
-    databases: &'p [Raw],
+    /// Whose it is, where that is known.
+    account: Option<&'p Account<'p>>,
 }
 
 impl Inventory {
     /// The programs that an account would start.
     fn below(&mut self, host: &Host, seen: &mut Seen, account: &Account<'_>) {
-        let databases = databases_of(host, account);
         for (path, how) in candidates(host, account) {
             let opened = host.open_file(account.view, &path).and_then(|file| Ok(Program::new(file)?));
-            self.add(seen, Place { path: &shown(&path), how, pid: None, databases: &databases }, opened);
+            self.add(seen, Place { path: &shown(&path), how, pid: None, account: Some(account) }, opened);
         }
     }
 
     fn add(&mut self, seen: &mut Seen, place: Place<'_>, opened: Fact<Program>) {
-        let Place { path, how, pid, databases } = place;
+        let Place { path, how, pid, account } = place;
         let program = match opened {
             Ok(program) => program,
             Err(Unknown::NotPermitted | Unknown::Deadline) => {
@@ -141,6 +140,7 @@ impl Inventory {
         let Ok(key) = program.inode() else { return };
         let index = *seen.entry(key).or_insert_with(|| match identity::of(&program, path) {
             Ok(identified @ Identified { product: Some(_), .. }) => {
+                self.notes.extend(identified.doubt.as_ref().map(|doubt| format!("{path}: {doubt}")));
                 self.binaries.push(Known { binary: row(path, &identified), identified, databases: BTreeSet::new() });
                 Some(self.binaries.len() - 1)
             }
@@ -152,7 +152,8 @@ impl Inventory {
         });
         if let Some(known) = index.and_then(|index| self.binaries.get_mut(index)) {
             known.binary.pids.extend(pid);
-            known.databases.extend(databases.iter().map(|path| shown(path.as_bytes())));
+            let opens = account.and_then(|account| account.opens(&known.identified));
+            known.databases.extend(opens.map(|path| shown(path.as_bytes())));
             if !known.binary.found.iter().any(|known| known == how) {
                 known.binary.found.push(how.to_owned());
             }

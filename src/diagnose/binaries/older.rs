@@ -1,16 +1,19 @@
 //! The programs that are older than a database that they would open: `doctor --binaries` and `db audit --binaries`.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::identity;
 use super::inventory::{Binary, Inventory, Known, find};
+use super::places::BY_VARIABLE;
 use crate::agent;
 use crate::binary::identify::Identified;
 use crate::binary::migrations::lacking;
 use crate::binary::product::OPENCODE;
 use crate::diagnose::db::Store;
-use crate::host::{Fact, Host, Unknown};
+use crate::host::{Fact, Host, Unknown, View};
 use crate::report::Progress;
 use crate::store::{Refusal, Tables, migrations};
 use crate::verdict::registry::BINARY_OLDER_THAN_DATABASE;
@@ -102,7 +105,7 @@ pub fn examine(host: &Host) -> Fact<Examined> {
     Ok(Examined { data, findings, undetermined, notes: inventory.notes })
 }
 
-/// Finds the programs and judges each as if it were to open this database; its own is not looked at.
+/// Finds the programs, and those of them that are older than this database and would open it.
 ///
 /// # Errors
 /// When the processes of the machine cannot be listed.
@@ -114,12 +117,28 @@ pub fn examine_for(host: &Host, store: &Store) -> Fact<Examined> {
         inventory.notes.push(why);
         None
     });
+    // What another namespace calls so is another file.
+    let ours = store.view.mount.is_none();
+    let same = |path: &str| ours && (path == store.shown() || is_same(host, path.as_bytes(), store.path.as_bytes()));
     for known in &mut inventory.binaries {
-        known.databases.insert(store.shown());
+        if known.databases.iter().any(|path| same(path)) {
+            known.databases = BTreeSet::from([store.shown()]);
+        } else {
+            known.databases.clear();
+        }
+    }
+    if inventory.binaries.iter().all(|known| known.databases.is_empty()) {
+        inventory.notes.push(format!("none of the programs found here would open {}: none was compared with it", store.shown()));
     }
     let findings = join(host, &mut inventory.binaries, database.as_slice());
     let data = Data { binaries: inventory.binaries.into_iter().map(|known| known.binary).collect(), databases: Vec::new() };
     Ok(Examined { data, findings, undetermined, notes: inventory.notes })
+}
+
+/// Whether two paths are one file.
+fn is_same(host: &Host, one: &[u8], other: &[u8]) -> bool {
+    let inode = |path| host.path(View::OURS, path).ok().map(|fact| fact.inode);
+    inode(one).is_some_and(|inode_of_one| inode(other) == Some(inode_of_one))
 }
 
 /// None of a snapshot, which holds no programs.
@@ -150,42 +169,27 @@ fn read(store: &Store) -> Result<Option<Database>, String> {
     }
 }
 
-/// The name of the database that a program would open in its user's directory, where nothing in the environment says another.
-///
-/// A channel that is not released has its own: next-16350 opens `opencode-next.db` (seen), 1.18.34 `opencode.db` (seen).
-pub fn database_of(identified: &Identified) -> Option<String> {
-    if identified.product.as_deref() != Some(OPENCODE) {
-        return None;
-    }
-    let channel = identified.version_string.as_deref().and_then(|version| version.strip_prefix("0.0.0-")?.split('-').next());
-    Some(match channel {
-        Some(channel) if identified.has("database.channel") && !matches!(channel, "latest" | "beta" | "prod") => {
-            format!("opencode-{channel}.db")
-        }
-        _ => "opencode.db".to_owned(),
-    })
-}
-
 /// Marks the programs that are older than a database that they would open, and says so.
 ///
 /// A program is older where the database has changes that it does not know, whatever the two call themselves.
 pub fn join(host: &Host, binaries: &mut [Known], databases: &[Database]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for known in binaries {
-        let Some(name) = database_of(&known.identified) else { continue };
+        if known.identified.product.as_deref() != Some(OPENCODE) || keeps_files(&known.identified) {
+            continue;
+        }
         for database in databases {
-            let file = database.path.rsplit('/').next().unwrap_or_default();
-            // A database of a name of its own is opened by whoever is told to.
-            let opens = file == name || !file.starts_with("opencode");
-            if !known.databases.contains(&database.path) || !opens || keeps_files(&known.identified) {
+            if !known.databases.contains(&database.path) {
                 continue;
             }
             let lacking = lacking(&known.identified.migrations, &database.migrations);
             let [knows, made] = [&known.identified.migrations, &database.migrations].map(|names| !names.is_empty());
+            // A list that may have come from elsewhere in the file says nothing.
+            let knows = knows && known.identified.doubt.is_none();
             match (knows, made) {
                 (true, true) if lacking.is_empty() => {}
                 (true, true) => {
-                    findings.push(older(host, &known.binary, database, &lacking));
+                    findings.push(older(host, known, database, &lacking));
                     known.binary.older_than.push(Older { database: database.path.clone(), lacking });
                 }
                 // An empty list is one that was not understood: it does not say that nothing is lacking.
@@ -221,7 +225,8 @@ fn not_compared(host: &Host, binary: &Binary, database: &Database, knows: bool) 
     Finding::new(&BINARY_OLDER_THAN_DATABASE, Outcome::Undetermined, &binary.path, message).evidence([evidence]).fix(vec![fix])
 }
 
-fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) -> Finding {
+fn older(host: &Host, known: &Known, database: &Database, lacking: &[String]) -> Finding {
+    let binary = &known.binary;
     let version = binary.version_string.as_deref().unwrap_or("of no stated version");
     let (first, count) = (lacking.first().map(String::as_str).unwrap_or_default(), lacking.len());
     let message = format!(
@@ -243,14 +248,19 @@ fn older(host: &Host, binary: &Binary, database: &Database, lacking: &[String]) 
     ];
     let program = agent::quote(binary.path.trim_end_matches(" (deleted)").as_bytes());
     let mut fix = vec![format!("bring it up to the version that made them, or remove it: {program}")];
-    fix.push(format!("to use it as it is, give it a database of its own: OPENCODE_DB=\"$HOME/opencode-{version}.db\" {program}"));
+    let own = format!("$HOME/opencode-{}", binary.version_string.as_deref().unwrap_or("old"));
+    fix.push(match known.identified.has(BY_VARIABLE) {
+        true => format!("to use it as it is, give it a database of its own: OPENCODE_DB=\"{own}.db\" {program}"),
+        // It would open the same one all the same (1.2.27).
+        false => {
+            format!("to use it as it is, give it data of its own, since it does not know OPENCODE_DB: XDG_DATA_HOME=\"{own}\" {program}")
+        }
+    });
     Finding::new(&BINARY_OLDER_THAN_DATABASE, Outcome::Confirmed, &binary.path, message).evidence(evidence).fix(fix)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::super::inventory::row;
     use super::*;
 
@@ -275,15 +285,6 @@ mod tests {
     }
 
     #[test]
-    fn the_database_follows_from_the_channel() {
-        let of = |version, channel| database_of(&known(version, &[], channel).identified).unwrap();
-        assert_eq!(of("1.18.34", true), "opencode.db");
-        assert_eq!(of("0.0.0-next-16350", true), "opencode-next.db");
-        assert_eq!(of("0.0.0-beta-7", true), "opencode.db");
-        assert_eq!(of("0.0.0-next-16350", false), "opencode.db");
-    }
-
-    #[test]
     fn r07_a_program_is_older_where_the_database_has_changes_that_it_does_not_know() {
         let host = Host::at_root("/nonexistent");
         let database = |path: &str, names: &[&str]| Database {
@@ -298,6 +299,8 @@ mod tests {
             known("1.0.1", &[made[0], made[1], "20260303000000_c"], true),
             known("0.0.0-next-1", &made[..1], true),
         ];
+        // It has a database of its own.
+        binaries[3].databases.clear();
         let others = database("/home/v/.local/share/opencode/opencode.db", &["20260404000000_d"]);
         let findings = join(&host, &mut binaries, &[database(DATABASE, &made), others]);
         assert_eq!(findings.len(), 1, "whatever it calls itself: {findings:?}");

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::{FileData, Opened, unreadable};
 use crate::binary::ops::contract::{self, Comparison, Listed};
-use crate::binary::ops::{self, Operation};
+use crate::binary::ops::{self, Operation, Unresolved};
+use crate::binary::regions;
 use crate::host::files;
 use crate::host::http::{self, Password};
 use crate::report::{Exit, Problem, Report, Rows};
@@ -36,15 +37,6 @@ impl Rows for Data {
     }
 }
 
-/// A registration whose path could not be made out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Unresolved {
-    /// The id that it is registered by.
-    pub id: String,
-    /// Where.
-    pub offset: u64,
-}
-
 /// Reads the operations.
 ///
 /// # Errors
@@ -52,12 +44,7 @@ pub struct Unresolved {
 pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Result<Report<Data>, Problem> {
     let found = ops::operations(&opened.program).map_err(|error| unreadable(&opened.label, &error))?;
     let against = contract.map(|(source, listed)| contract::compare(source, &found.found, listed));
-    let data = Data {
-        file: opened.data(),
-        unresolved: found.unresolved.into_iter().map(|(offset, id)| Unresolved { id, offset }).collect(),
-        against,
-        operations: found.found,
-    };
+    let data = Data { file: opened.data(), unresolved: found.unresolved, against, operations: found.found };
     let mut report = Report::new("binary-ops", data);
     report.differs = report.data.against.as_ref().is_some_and(|against| !against.is_equal());
     if report.data.operations.is_empty() {
@@ -68,6 +55,10 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
     match report.data.unresolved.len() {
         0 => {}
         one => report.notes.push(format!("{one} registrations have a path that could not be made out (-v lists them)")),
+    }
+    if found.lost {
+        report.undetermined = true;
+        report.notes.push(regions::LOST.to_owned());
     }
     if found.given_up {
         report.undetermined = true;
@@ -82,6 +73,9 @@ pub fn examine(opened: &Opened, contract: Option<(String, Vec<Listed>)>) -> Resu
 /// # Errors
 /// Not found (3), not on this machine or no contract (2), no answer (74).
 pub fn contract(word: &str, password: Option<&Password>, remote: bool) -> Result<(String, Vec<Listed>), Problem> {
+    if word.is_empty() {
+        return Err(Problem::new(Exit::Usage, "--against names no contract").hint("Give a file, or http://127.0.0.1:PORT/doc"));
+    }
     if let Some((scheme, _)) = word.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
         return Err(
             Problem::new(Exit::Usage, format!("{word}: {scheme}:// is not spoken")).hint("Give a file, or http://127.0.0.1:PORT/doc")

@@ -99,13 +99,51 @@ fn the_operations_of_1_18_34_are_those_of_its_own_contract() {
     assert!(listed >= 180 && same * 100 >= listed * 95, "{same} of {listed}");
 }
 
+/// Before 1.4 the routes are chains, mounted in each other: every one of them, and none that is not there.
+#[test]
+fn the_operations_of_older_releases_are_those_of_their_own_contracts() {
+    for version in ["1.2.1", "1.2.27", "1.3.2"] {
+        let program = need!(peers::opencode(version));
+        let serving = Serving::start(&program);
+        let found = serving.against(&program, "/doc");
+        let against = &found["data"]["against"];
+        assert_eq!((&against["extra"], &against["changed"]), (&json!([]), &json!([])), "{version}: none is false");
+        let (listed, same) = (against["listed"].as_u64().unwrap(), against["same"].as_u64().unwrap());
+        assert!(listed >= 90 && same * 100 >= listed * 95, "{version}: {same} of {listed}");
+    }
+}
+
+/// What `grep -w` finds in the bundle did not go.
+#[test]
+fn a_variable_that_came_or_went_is_nowhere_in_the_other_bundle() {
+    let (v1, preview) = (need!(peers::opencode_v1()), need!(peers::opencode_preview()));
+    need!(crate::world::need::tool("readelf", "binutils"));
+    let found = run(&["binary", "diff", v1.to_str().unwrap(), preview.to_str().unwrap(), "--json"]).json();
+    let dir = tempfile::tempdir().unwrap();
+    for (names, other) in [("variables_went", &preview), ("variables_came", &v1)] {
+        let said = Command::new("readelf").args(["-SW"]).arg(other).output().unwrap().stdout;
+        let said = String::from_utf8(said).unwrap();
+        let row: Vec<&str> = said.lines().find_map(|line| line.split_once("] .bun ")).unwrap().1.split_whitespace().collect();
+        let [start, bytes] = [row[2], row[3]].map(|number| u64::from_str_radix(number, 16).unwrap());
+        let mut section = vec![0; bytes as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&std::fs::File::open(other).unwrap(), &mut section, start).unwrap();
+        let section = write(dir.path(), "section", &section);
+        let listed: Vec<&str> = found["data"][names].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        let list = write(dir.path(), "names", listed.join("\n").as_bytes());
+        let grep = Command::new("grep").args(["-aowF", "-f"]).arg(&list).arg(&section).env("LC_ALL", "C").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&grep.stdout), "", "{names} of {} names", listed.len());
+        assert!(listed.len() > 5, "a control: some came and went");
+    }
+}
+
 #[test]
 fn a_made_up_bundle_yields_exactly_what_it_registers() {
     let dir = tempfile::tempdir().unwrap();
     let id = format!("zoo{}", std::process::id());
-    let first = format!(r#"import{{x}}from"y";var k=q.get("{id}.list","/{id}/animals",{{}});this.get("a.b",c)"#);
-    let second =
-        format!("let w=\"/{id}/cage\",M={{open:`${{w}}/:cageID/open`}};q.post(\"{id}.open\",M.open,{{}}),q.delete(\"{id}.remove\",w,{{}})");
+    let first = format!(r#"import{{x}}from"y";var k=q.get("{id}.list","/{id}/animals",{{success:x}});this.get("a.b",c)"#);
+    let second = format!(
+        "let w=\"/{id}/cage\",M={{open:`${{w}}/:cageID/open`}};q.post(\"{id}.open\",M.open,{{success:x}}),q.delete(\"{id}.remove\",w,{{success:x}})"
+    );
     let file = write(dir.path(), "zoo", &bundle("--", &[&first, &second]));
     let found = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
     let rows: Vec<Value> =
@@ -127,7 +165,7 @@ fn a_made_up_bundle_yields_exactly_what_it_registers() {
 #[test]
 fn a_contract_in_a_file_tells_missing_extra_and_changed_and_the_code_is_one() {
     let dir = tempfile::tempdir().unwrap();
-    let text = r#"q.get("zoo.list","/zoo",{}),q.get("zoo.extra","/extra",{}),q.put("zoo.moved","/new",{})"#;
+    let text = r#"q.get("zoo.list","/zoo",{success:x}),q.get("zoo.extra","/extra",{success:x}),q.put("zoo.moved","/new",{success:x})"#;
     let file = write(dir.path(), "zoo", &bundle("--", &[text]));
     let contract = json!({"paths": {"/zoo": {"get": {"operationId": "zoo.list"}, "post": {"operationId": "zoo.add"}}, "/old": {"put": {"operationId": "zoo.moved"}}}});
     let contract = write(dir.path(), "contract.json", contract.to_string().as_bytes());
@@ -141,13 +179,18 @@ fn a_contract_in_a_file_tells_missing_extra_and_changed_and_the_code_is_one() {
     assert_eq!(against["changed"][0]["bundle"]["path"], "/new");
     let page = run(&["binary", "ops", file.to_str().unwrap(), "--against", contract.to_str().unwrap()]).stdout;
     assert!(page.contains("1 the same, 1 missing, 1 extra, 1 changed"), "{page}");
+    // Both sides of what changed: method, path and id.
+    let moved = write(dir.path(), "moved.json", br#"{"paths":{"/zoo":{"put":{"operationId":"zoo.list"}}}}"#);
+    let page = run(&["binary", "ops", file.to_str().unwrap(), "--against", moved.to_str().unwrap()]).stdout;
+    let line = page.lines().find(|line| line.contains("changed ")).unwrap();
+    assert!(line.contains("PUT") && line.contains("GET /zoo"), "{page}");
 }
 
 #[test]
 fn nothing_is_asked_that_is_not_on_this_machine() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "zoo", &bundle("--", &["x"]));
-    for url in ["http://192.0.2.1/doc", "https://localhost/doc", "http://localhost.example/doc"] {
+    for url in ["http://192.0.2.1/doc", "https://localhost/doc", "http://localhost.example/doc", "http://127.0.0.1:99999/doc", ""] {
         let start = Instant::now();
         let ran = run(&["binary", "ops", file.to_str().unwrap(), "--against", url]);
         assert_eq!(ran.code, 2, "{url}: {}", ran.stderr);

@@ -1,6 +1,7 @@
 //! Every program that is found, and the ones that are older than the database they would open.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,29 +18,43 @@ fn home_made_by(program: &Path, args: &[&str], database: &str) -> (tempfile::Tem
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(program);
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()).current_dir(home.path());
-    let mut host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
     let path = home.path().join(".local/share/opencode").join(database);
+    made(command, &path, None);
+    (home, path)
+}
+
+/// Runs a host until it has made its database; asked at this port, where it makes it when it is first used.
+fn made(mut command: Command, path: &Path, port: Option<u16>) {
+    let mut host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
     let until = Instant::now() + Duration::from_secs(60);
     let mut last = 0;
     loop {
-        let made = migrations(&path);
+        let made = migrations(path);
         // All are made in one go; two looks that are alike mean that it is over.
         if made.len() > 5 && made.len() == last {
             break;
         }
         last = made.len();
-        assert!(Instant::now() < until, "{} made no database in {}", program.display(), home.path().display());
+        assert!(Instant::now() < until, "{command:?} made no database at {}", path.display());
+        let called = port.and_then(|port| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+        let asked = called.map(|mut stream| write!(stream, "GET /session HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").map(|()| stream));
         std::thread::sleep(Duration::from_millis(500));
+        drop(asked);
     }
     let pid = rustix::process::Pid::from_child(&host.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     host.0.wait().unwrap();
-    (home, path)
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn migrations(path: &Path) -> Vec<String> {
     let Ok(connection) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY) else { return Vec::new() };
-    let Ok(mut query) = connection.prepare("SELECT id FROM migration ORDER BY id") else { return Vec::new() };
+    // Before 1.17 the changes are rows of drizzle's own table, before 1.3 without a name.
+    let queries = ["SELECT id FROM migration ORDER BY id", "SELECT CAST(created_at AS TEXT) FROM __drizzle_migrations ORDER BY created_at"];
+    let Some(mut query) = queries.into_iter().find_map(|query| connection.prepare(query).ok()) else { return Vec::new() };
     let rows = query.query_map([], |row| row.get::<_, String>(0)).map(|rows| rows.flatten().collect());
     rows.unwrap_or_default()
 }
@@ -53,6 +68,8 @@ pub fn migrations_made_by(program: &Path, args: &[&str], database: &str) -> Vec<
 /// A copy that only this test has, so that what is found is what it put there.
 fn install(program: &Path, place: &Path) {
     fs::create_dir_all(place.parent().unwrap()).unwrap();
+    // One that still runs is busy.
+    let _ = fs::remove_file(place);
     fs::copy(program, place).unwrap();
     fs::set_permissions(place, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -186,6 +203,128 @@ fn r07_a_program_whose_changes_have_no_names_is_older_too() {
     assert_eq!(row["older_than"], json!([{ "database": database.to_str().unwrap(), "lacking": lacking }]));
     let is = |finding: &&Value| finding["id"] == "binary.older_than_database" && finding["subject"] == json!(copy.to_str().unwrap());
     assert_eq!(document["findings"].as_array().unwrap().iter().find(is).unwrap()["outcome"], json!("confirmed"));
+}
+
+/// `OPENCODE_DB=new.db` is the one in the data directory, wherever the program is started: 1.15.0 makes it there.
+#[test]
+fn r07_a_program_is_older_than_the_database_that_a_relative_name_means() {
+    let (old, new) = (need!(peers::opencode("1.15.0")), need!(peers::opencode_v1()));
+    let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
+    let (elsewhere, own) = (home.path().join("elsewhere"), database.with_file_name("own.db"));
+    fs::create_dir(&elsewhere).unwrap();
+    let (mut command, port) = (Command::new(&old), free_port());
+    command.args(["serve", "--port", &port.to_string()]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
+    command.env("OPENCODE_DB", "own.db").current_dir(&elsewhere);
+    made(command, &own, Some(port));
+    let named = database.with_file_name("new.db");
+    for beside in ["", "-wal", "-shm"] {
+        let _ = fs::rename(database.with_file_name(format!("opencode.db{beside}")), named.with_file_name(format!("new.db{beside}")));
+    }
+    install(&old, &home.path().join(".opencode/bin/opencode"));
+    for name in ["new.db", named.to_str().unwrap()] {
+        let mut command = whoseenv(&["doctor", "--binaries", "--json"]);
+        let document = ran(command.env("HOME", home.path()).env("PATH", "/usr/bin:/bin").env("OPENCODE_DB", name)).json();
+        let row = row(&document, &home.path().join(".opencode/bin/opencode")).expect("it is listed");
+        assert_eq!(row["older_than"][0]["database"], json!(named.to_str().unwrap()), "{name}: {row}");
+        assert_eq!(row["older_than"].as_array().unwrap().len(), 1, "it opens this one alone: {row}");
+    }
+}
+
+/// What is offered is done, by the program itself: it makes a database of its own, and leaves the newer one as it is.
+#[test]
+fn r07_the_remedy_keeps_the_program_away_from_the_newer_database() {
+    let new = need!(peers::opencode_v1());
+    let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
+    let copy = home.path().join(".opencode/bin/opencode");
+    // The one does not know OPENCODE_DB, the other does.
+    for (version, own) in [("1.2.27", "opencode-1.2.27/opencode/opencode.db"), ("1.14.48", "opencode-1.14.48.db")] {
+        install(&need!(peers::opencode(version)), &copy);
+        let audit = || {
+            let mut command = whoseenv(&["db", "audit", "--binaries", "--json", "--db"]);
+            ran(command.arg(&database).env("HOME", home.path()).env("PATH", "/usr/bin:/bin")).json()
+        };
+        let before = look(&database);
+        let mut remedies = Vec::new();
+        for document in [doctor(home.path(), "/usr/bin:/bin", &["--json"]).json(), audit()] {
+            let is =
+                |finding: &&Value| finding["id"] == "binary.older_than_database" && finding["subject"] == json!(copy.to_str().unwrap());
+            let finding = document["findings"].as_array().unwrap().iter().find(is).expect("it is older").clone();
+            remedies.push(finding["fix"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned());
+        }
+        assert_eq!(remedies[0], remedies[1]);
+        let (_, line) = remedies[0].rsplit_once(": ").unwrap();
+        let mut command = Command::new("/bin/sh");
+        // As it is offered, but in place of the shell, which would leave it behind.
+        let line = line.replace(&format!(" {}", copy.display()), &format!(" exec {}", copy.display()));
+        let port = free_port();
+        command.args(["-c", &format!("{line} serve --port {port}")]).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
+        command.current_dir(home.path());
+        made(command, &home.path().join(own), Some(port));
+        assert_eq!(look(&database), before, "{version}: {line}");
+    }
+}
+
+/// What runs in another home opens that home's database.
+#[test]
+fn r07_a_program_that_would_open_another_database_is_not_older_than_this_one() {
+    let (old, new) = (need!(peers::opencode("1.14.48")), need!(peers::opencode_v1()));
+    let (home, database) = home_made_by(&new, &["serve", "--port", "0"], "opencode.db");
+    let other = tempfile::tempdir().unwrap();
+    let copy = other.path().join("opencode");
+    install(&old, &copy);
+    let mut command = Command::new(&copy);
+    command.args(["serve", "--port", "0"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", other.path()).current_dir(other.path());
+    let _host = Sleeper::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let audit = |database: &Path| {
+        let mut command = whoseenv(&["db", "audit", "--binaries", "--json", "--db"]);
+        ran(command.arg(database).env("HOME", home.path()).env("PATH", "/usr/bin:/bin")).json()
+    };
+    let document = audit(&database);
+    let rows = document["data"]["binaries"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["path"] == json!(copy.to_str().unwrap())).expect("it is listed");
+    assert_eq!((&row["older_than"], &row["not_compared"]), (&json!([]), &json!([])), "{row}");
+    assert!(!document["findings"].to_string().contains(copy.to_str().unwrap()), "{document}");
+    let doctor = doctor(home.path(), "/usr/bin:/bin", &["--json"]).json();
+    assert_eq!(self::row(&doctor, &copy).unwrap()["older_than"], json!([]), "the two are of one mind");
+    // One that nobody opens.
+    let aside = home.path().join("aside.db");
+    fs::copy(&database, &aside).unwrap();
+    let document = audit(&aside);
+    assert!(!document["findings"].to_string().contains("binary.older_than_database"), "{document}");
+    assert!(document["notes"].to_string().contains("none of the programs found here would open"), "{document}");
+}
+
+/// Where `npm root -g` says that it is.
+#[test]
+fn npms_global_folder_is_where_npm_says() {
+    let npm = need!(crate::world::need::tool("npm", "npm"));
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path();
+    let [here, there, settings] = ["here", "there", "settings"].map(|name| home.join(name));
+    fs::write(home.join(".npmrc"), "; a comment\nprefix=${HOME}/elsewhere\n").unwrap();
+    fs::write(&settings, format!("prefix = \"{}\"\n", there.display())).unwrap();
+    let none: &[(&str, &Path)] = &[];
+    for variables in [
+        none,
+        &[("npm_config_prefix", &here)],
+        &[("NPM_CONFIG_PREFIX", &here)],
+        &[("NPM_CONFIG_USERCONFIG", &settings)],
+        &[("PREFIX", &home.join("by-prefix"))],
+    ] {
+        let mut command = Command::new(&npm);
+        command.args(["root", "-g"]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).envs(variables.iter().copied());
+        let root = command.current_dir(home).output().unwrap().stdout;
+        let root = PathBuf::from(String::from_utf8(root).unwrap().trim_end());
+        assert!(root.starts_with(home), "{variables:?}: {}", root.display());
+        let program = root.join("opencode-ai/node_modules/opencode-linux-x64/bin/opencode");
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&program, super::made::bundle("--user-agent=opencode/1.18.34 --", &["x"])).unwrap();
+        let mut command = whoseenv(&["doctor", "--binaries", "--json"]);
+        let document = ran(command.env("HOME", home).env("PATH", "/usr/bin:/bin").envs(variables.iter().copied())).json();
+        let row = row(&document, &program).unwrap_or_else(|| panic!("{variables:?}: {} is not listed", program.display()));
+        assert_eq!(row["found"], json!(["npm"]));
+        fs::remove_dir_all(&root).unwrap();
+    }
 }
 
 /// The names that 1.14.48 keeps of the changes it has made, by its own database.

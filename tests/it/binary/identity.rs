@@ -97,7 +97,7 @@ fn zerocode_is_the_client_and_says_nothing_of_the_daemons_generation() {
 #[test]
 fn a_version_that_disagrees_with_the_code_is_a_finding() {
     let dir = tempfile::tempdir().unwrap();
-    let code = r#"d.put("session.environment","/api/session/:sessionID/environment",{})"#;
+    let code = r#"d.put("session.environment","/api/session/:sessionID/environment",{success:x})"#;
     let file = write(dir.path(), "opencode", &bundle("--user-agent=opencode/1.18.34 --", &[code]));
     let ran = run(&["binary", "identify", file.to_str().unwrap(), "--json"]);
     assert_eq!(ran.code, 1);

@@ -26,8 +26,8 @@ pub fn real() -> Vec<(&'static str, Needed<PathBuf>)> {
 /// A made-up program and another, for what every command has to do.
 fn pair(dir: &std::path::Path) -> [String; 2] {
     let code = [
-        r#"q.get("zoo.list","/zoo",{}),q.post("zoo.feed",unknown,{});process.env.OPENCODE_PID;"/global/health""#,
-        r#"q.get("zoo.list","/zoo",{});"20260716020354_kv""#,
+        r#"q.get("zoo.list","/zoo",{success:x}),q.post("zoo.feed",unknown,{success:x});process.env.OPENCODE_PID;"/global/health""#,
+        r#"q.get("zoo.list","/zoo",{success:x});"20260716020354_kv""#,
     ];
     code.map(|code| {
         let bytes = made::bundle("--user-agent=opencode/1.18.34 --", &[code]);
@@ -67,7 +67,7 @@ fn output_fits_the_schema_that_the_program_gives_of_it() {
 fn forty_columns_are_enough_and_nothing_moves_the_cursor() {
     let dir = tempfile::tempdir().unwrap();
     let [a, b] = pair(dir.path());
-    let hostile = made::bundle("--user-agent=opencode/1.0\x1b[2J --", &["q.get(\"a.b\",\"/x\u{202e}\",{})\x1b"]);
+    let hostile = made::bundle("--user-agent=opencode/1.0\x1b[2J --", &["q.get(\"a.b\",\"/x\u{202e}\",{success:x})\x1b"]);
     let hostile = crate::run::write(dir.path(), "hostile\x1b[2J", &hostile).display().to_string();
     for file in [&a, &hostile] {
         for arguments in [vec!["scan", file], vec!["ops", file, "-v"], vec!["identify", file, "-v"], vec!["diff", file, &b, "-v"]] {

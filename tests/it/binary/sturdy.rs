@@ -58,7 +58,7 @@ fn a_stream_without_an_end_is_cut_off() {
 #[test]
 fn a_pipe_and_a_redirected_file_are_read_alike() {
     let dir = tempfile::tempdir().unwrap();
-    let file = write(dir.path(), "zoo", &bundle("--user-agent=opencode/1.0.0 --", &[r#"q.get("zoo.list","/zoo",{})"#]));
+    let file = write(dir.path(), "zoo", &bundle("--user-agent=opencode/1.0.0 --", &[r#"q.get("zoo.list","/zoo",{success:x})"#]));
     let by_path = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
     let redirected = ran(whoseenv(&["binary", "ops", "-", "--json"]).stdin(File::open(&file).unwrap())).json();
     let mut cat = Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn().unwrap();
@@ -122,7 +122,7 @@ fn a_file_that_shrinks_or_changes_while_it_is_read_is_undetermined() {
 #[test]
 fn headers_and_trailers_that_lie_are_told_or_ignored() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = bundle("--user-agent=opencode/1.18.34 --", &["process.env.OPENCODE_PID", r#"q.get("zoo.list","/zoo",{})"#]);
+    let whole = bundle("--user-agent=opencode/1.18.34 --", &["process.env.OPENCODE_PID", r#"q.get("zoo.list","/zoo",{success:x})"#]);
     let trailer = whole.len() - 16 - 32;
     let mut files: Vec<Vec<u8>> =
         [4096, 4100, whole.len() / 2, trailer, whole.len() - 20, whole.len() - 1, 63, 5, 0].map(|length| whole[..length].to_vec()).to_vec();
@@ -150,6 +150,55 @@ fn headers_and_trailers_that_lie_are_told_or_ignored() {
     }
     let doubt = run(&["binary", "scan", write(dir.path(), "liar", files.last().unwrap()).to_str().unwrap(), "-e", "x"]).stdout;
     assert!(doubt.contains("outside of the file"), "{doubt}");
+}
+
+/// 1.18.34 with the numbers before its trailer overwritten: what is in it is not denied, and nothing is asserted.
+#[test]
+fn a_bundle_whose_trailer_makes_no_sense_is_searched_whole_and_certain_of_nothing() {
+    let program = need!(peers::opencode_v1());
+    let dir = tempfile::tempdir().unwrap();
+    let mut bytes = fs::read(&program).unwrap();
+    let trailer = memchr::memmem::rfind(&bytes, b"\n---- Bun! ----\n").unwrap();
+    bytes[trailer - 32..trailer].fill(0xff);
+    let file = write(dir.path(), "opencode", &bytes);
+    let ask = |command: &str| run(&["binary", command, file.to_str().unwrap(), "--json"]);
+    let identified = ask("identify");
+    let document = identified.json();
+    assert_eq!((identified.code, &document["status"]), (5, &json!("undetermined")));
+    assert!(document["notes"].to_string().contains("trailer makes no sense"), "{}", document["notes"]);
+    // `grep -aoc /global/health` says 4.
+    let health = document["data"]["features"].as_array().unwrap().iter().find(|one| one["id"] == "health.global").unwrap().clone();
+    assert_eq!(health["present"], json!(true));
+    let ops = ask("ops");
+    assert_eq!(ops.code, 5);
+    assert!(ops.json()["data"]["operations"].as_array().unwrap().len() >= 180);
+    let scan = ask("scan").json();
+    assert!(scan["data"]["file"]["payload"]["doubt"].as_str().unwrap().contains("makes no sense"), "{scan}");
+    let diff = run(&["binary", "diff", file.to_str().unwrap(), program.to_str().unwrap(), "--json"]);
+    let document = diff.json();
+    assert_eq!((diff.code, &document["data"]["variables_went"], &document["data"]["features"]), (5, &json!([]), &json!([])), "{document}");
+}
+
+/// A table that names one of two modules and says that this is all.
+#[test]
+fn a_module_table_that_leaves_most_of_the_bundle_out_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = format!("{};\"/global/health\"", "x".repeat(1 << 20));
+    let mut file = bundle("--user-agent=opencode/1.18.34 --", &["y", &large]);
+    let table = file.len() - 16 - 32 + 12;
+    file[table..table + 4].copy_from_slice(&52u32.to_le_bytes());
+    let ran = run(&["binary", "identify", write(dir.path(), "liar", &file).to_str().unwrap(), "--json"]);
+    assert_eq!(ran.code, 5);
+    assert!(ran.json()["notes"].to_string().contains("trailer makes no sense"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_process_without_a_number_is_a_usage_error() {
+    for word in ["pid:", "pid:abc", "pid:-1", "pid:99999999999"] {
+        let ran = run(&["binary", "scan", word, "-e", "x"]);
+        assert_eq!(ran.code, 2, "{word}: {}", ran.stderr);
+        assert!(ran.stderr.contains("no number of a process"), "{}", ran.stderr);
+    }
 }
 
 /// A module table whose sources begin one byte apart: as much code as the file is long, not its square.
