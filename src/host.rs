@@ -22,9 +22,11 @@ pub mod interrupt;
 pub mod lines;
 pub mod listen;
 pub mod machine;
+mod mounts;
 pub mod process;
 pub mod programs;
 pub mod quiet;
+pub mod scout;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;
@@ -466,6 +468,13 @@ impl Host {
         }
         users.sort_unstable();
         users
+    }
+
+    /// Why a login name that a snapshot lists cannot be told any more, if one cannot: then that there is no account of a name is not known.
+    pub fn lost_users(&self) -> Option<Unknown> {
+        let Source::Captured(captured) = &self.source else { return None };
+        let names = captured.keys("users.json").into_iter().filter(|key| key.parse::<u32>().is_ok());
+        names.filter_map(|uid| captured.get::<String>("users.json", &uid).err()).find(|unknown| !unknown.is_absence())
     }
 
     /// The home directories of persons, as far as the machine's own list of accounts has them.

@@ -69,8 +69,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
         Err(problem) => return start.problem("verify", &problem),
     };
     let Some(program) = args.bin.or_else(|| verify::program_of(&start.host, live.subject.as_deref()?)) else {
-        let problem = Problem::new(Exit::NotFound, format!("no {} daemon{} runs here, and no program was named", agent.id(), narrow.words()))
-            .hint(format!("Name the program: whoseenv verify {} --bin FILE", agent.id()));
+        let problem =
+            Problem::new(Exit::NotFound, format!("no {} daemon{} runs here, and no program was named", agent.id(), narrow.words()))
+                .hint(format!("Name the program: whoseenv verify {} --bin FILE", agent.id()));
         return start.problem("verify", &problem);
     };
     if let Err(error) = interrupt::watch() {

@@ -356,7 +356,9 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
                 .hint("One of: self, a pid, an agent, file:PATH, snapshot:DIR#PID, tmux:SESSION, systemd-user, login-shell"))
         }
         [] => Err(match super::hidden(host) {
-            None => Problem::new(Exit::NotFound, format!("no {name} process{} runs here", narrow.words())).hint("See what runs: whoseenv ps"),
+            None => {
+                Problem::new(Exit::NotFound, format!("no {name} process{} runs here", narrow.words())).hint("See what runs: whoseenv ps")
+            }
             Some(hidden) => Problem::new(Exit::NotPermitted, format!("no {name} process of this account runs here; {hidden}"))
                 .hint("Ask as its user or as root: sudo whoseenv ps"),
         }),

@@ -23,7 +23,8 @@ struct Things {
 impl Things {
     fn new() -> Things {
         let dir = tempfile::Builder::new().prefix("ssh-held").tempdir_in("/tmp").unwrap();
-        let unix: Vec<UnixListener> = ["agent.1", "any.sock", "wayland-held", "bus"].map(|name| UnixListener::bind(dir.path().join(name)).unwrap()).into();
+        let unix: Vec<UnixListener> =
+            ["agent.1", "any.sock", "wayland-held", "bus"].map(|name| UnixListener::bind(dir.path().join(name)).unwrap()).into();
         let (display, port) = (10..900)
             .find_map(|number| Some((number, TcpListener::bind(("127.0.0.1", 6000 + number)).ok()?)))
             .expect("a free port for a display");

@@ -69,8 +69,7 @@ fn values(host: &Host) -> BTreeSet<(Kind, Vec<u8>)> {
     let screen = |name: &Raw| Some([b":", name.as_bytes().strip_prefix(b"X")?].concat());
     add(Kind::Display, screens.iter().filter_map(screen).collect());
     let net = host.net(View::OURS);
-    let bound: Vec<&[u8]> =
-        net.unix.iter().flatten().filter(|row| row.listen || !row.connected).map(|row| row.path.as_bytes()).collect();
+    let bound: Vec<&[u8]> = net.unix.iter().flatten().filter(|row| row.listen || !row.connected).map(|row| row.path.as_bytes()).collect();
     add(Kind::Display, bound.iter().filter_map(|path| Some([b":", path.strip_prefix(b"@/tmp/.X11-unix/X")?].concat())).collect());
     let paths: Vec<Vec<u8>> = bound.iter().filter(|path| path.starts_with(b"/")).map(|path| path.to_vec()).collect();
     for path in &paths {

@@ -152,7 +152,9 @@ pub fn unit_and_linger(host: &Host, redactor: &Redactor, daemon: &Subject) -> Ve
             let message = format!("{name}: {} sets {}, the process has {live}", setting.source, shown(&setting.value));
             let evidence = [saw(setting.source.clone(), format!("sets {name}")), saw(daemon.source.clone(), format!("{name}: {live}"))];
             findings.push(
-                Finding::new(&UNIT_DIFFERS, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(daemon.restart_unit(host, &unit, &manager)),
+                Finding::new(&UNIT_DIFFERS, Outcome::Confirmed, &daemon.label, message)
+                    .evidence(evidence)
+                    .fix(daemon.restart_unit(host, &unit, &manager)),
             );
         }
     }
