@@ -373,8 +373,7 @@ fn has_list(file: &OwnedFd, mode: u32) -> bool {
     let grants_the_group = mode >> 3 & 0o7 & !mode != 0;
     // An O_PATH handle has no attributes of its own; the file that it leads to has.
     let path = || format!("/proc/self/fd/{}", file.as_raw_fd());
-    let mut none = [0u8; 0];
-    grants_the_group && rustix::fs::getxattr(path(), "system.posix_acl_access", &mut none[..]).is_ok_and(|length| length > 0)
+    grants_the_group && rustix::fs::getxattr_query(path(), "system.posix_acl_access").is_ok_and(|length| length > 0)
 }
 
 pub(super) fn file_of(kind: &str, view: View) -> String {
