@@ -5,7 +5,6 @@ mod page;
 
 use super::start::{fingerprint_key, printer};
 use super::{Global, NarrowArgs, Start};
-use crate::agent::AgentProcess;
 use crate::diagnose::doctor;
 use crate::diagnose::subject::{Narrow, Subject, resolve};
 use crate::env::reference::Reference;
@@ -47,8 +46,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
             Err(problem) => return start.problem("doctor", &problem),
         },
     };
-    let wanted = |agent: &AgentProcess| narrow.admits(&start.host, &agent.stat, &agent.agent);
-    let examined = doctor::examine(&start.host, &start.redactor, &terminal, wanted, start.connect).and_then(|mut report| {
+    let examined = doctor::examine(&start.host, &start.redactor, &terminal, &narrow, start.connect).and_then(|mut report| {
         if args.binaries {
             doctor::add_programs(&start.host, &mut report)?;
         }

@@ -80,7 +80,7 @@ pub fn capture(host: &Host, redactor: &Redactor, dir: &Path, query: &Query) -> R
     host.users();
     let agents = agent::discover(host).map_err(|error| failed(format!("/proc: {error}")))?;
     let keep = kept(host, query, &terminal, &agents)?;
-    doctor::examine(host, redactor, &terminal, |_| true, query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
+    doctor::examine(host, redactor, &terminal, &Narrow::default(), query.connect).map_err(|error| failed(format!("/proc: {error}")))?;
     portrait::portrait(host, redactor, &terminal, query.connect);
     if query.pids.is_empty() {
         roster::list(host, redactor, &roster::Query { all: true, names: true, narrow: Narrow::default() })

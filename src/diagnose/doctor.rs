@@ -26,7 +26,7 @@ use crate::env::reference::Reference;
 
 use super::binaries::older;
 use super::contrast;
-use super::subject::{Subject, SubjectData};
+use super::subject::{Narrow, Subject, SubjectData};
 use super::values::Shown;
 
 /// The answer of `doctor`.
@@ -150,30 +150,25 @@ pub struct Other {
     pub role: Role,
 }
 
-/// Examines every daemon that `wanted` admits against `terminal`.
+/// Examines every daemon that `narrow` admits against `terminal`.
 ///
 /// # Errors
 /// When the processes of the machine cannot be listed.
-pub fn examine(
-    host: &Host,
-    redactor: &Redactor,
-    terminal: &Subject,
-    wanted: impl Fn(&AgentProcess) -> bool,
-    connect: bool,
-) -> Fact<Report<Data>> {
+pub fn examine(host: &Host, redactor: &Redactor, terminal: &Subject, narrow: &Narrow, connect: bool) -> Fact<Report<Data>> {
     let agents = agent::discover(host)?;
     let terminal_carrier = terminal.carrier(host, connect);
     let points = points::of(&terminal_carrier, redactor);
     let mut findings = points::terminal_findings(host, redactor, terminal, &points, connect);
     // A registration that names no process of the agent belongs to no daemon below.
     let orphans = opencode::registrations(host, &agents).into_iter().filter(|registration| {
-        agents.iter().all(|agent| agent.registration.as_ref().is_none_or(|attached| attached.path != registration.path))
+        narrow.admits_file(host, registration.roots.uid, crate::binary::product::OPENCODE)
+            && agents.iter().all(|agent| agent.registration.as_ref().is_none_or(|attached| attached.path != registration.path))
     });
     findings.extend(orphans.flat_map(|registration| registration.findings(host)));
     let (mut daemons, mut others) = (Vec::new(), Vec::new());
     let mut not_permitted = false;
     for agent in &agents {
-        if !wanted(agent) {
+        if !narrow.admits(host, &agent.stat, &agent.agent) {
             continue;
         }
         if agent.role != Role::Daemon {

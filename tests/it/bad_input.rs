@@ -406,6 +406,10 @@ fn another_namespace_is_judged_in_its_own_view() {
     assert_ne!(display["data"]["liveness"]["state"], "alive", "{port:?} is not in its network: {display:#}");
 }
 
+fn own_uid() -> String {
+    rustix::process::geteuid().as_raw().to_string()
+}
+
 /// A registration file for the terminal that asks, and what doctor says of it.
 fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     let home = tempfile::tempdir().unwrap();
@@ -413,11 +417,17 @@ fn registration(make: impl FnOnce(&Path)) -> (Ran, Value) {
     std::fs::create_dir_all(&state).unwrap();
     make(&state.join("service.json"));
     let begin = Instant::now();
-    let mut command = whoseenv(&["doctor", "--json", "--agent", "aider"]);
+    let mut command = whoseenv(&["doctor", "--json", "--agent", "opencode", "--user", &own_uid()]);
     let ran = ran(command.env("HOME", home.path()));
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     let document = envelope(&ran);
     assert!(!ran.stdout.contains("canary"), "{}", ran.stdout);
+    // Of another agent, account or process it is none.
+    for narrowed in [["--agent", "aider"], ["--user", "nobody"], ["--pid", &std::process::id().to_string()]] {
+        let mut command = whoseenv(&["doctor", "--json"]);
+        let narrowed = self::ran(command.args(narrowed).env("HOME", home.path()));
+        assert!(!narrowed.stdout.contains("opencode/service.json"), "{}", narrowed.stdout);
+    }
     (ran, document)
 }
 

@@ -1,17 +1,21 @@
 //! The cases beside the story: other things that a login, a session or a daemon can leave behind, each for real, and
 //! what the tool has to say of it. What it is held against comes from the kernel or from another program.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::made_up::{Made, MadeUp};
 use crate::reports::{doctor, variable};
+use crate::run::Sleeper;
 use crate::story::{USER, evidence, findings, fix, one, row};
 use crate::world::daemons::{Opencode, Start, Zeroclaw};
 use crate::world::display::{Greeting, greet};
 use crate::world::guard::Other;
 use crate::world::look::{self, wait_until};
+use crate::world::need::tool;
 use crate::world::parts::{Agent, Bus, Tmux};
 use crate::world::sshd::{Login, Session, Terminal, X11, quoted};
 use crate::world::stub_model::StubModel;
@@ -540,4 +544,55 @@ fn who_listens_is_found_among_what_the_socket_s_owner_runs() {
     assert_ne!(inherited, display);
     sleeper.stop();
     listener.stop();
+}
+
+/// GNU screen itself: server, window and the line that doctor gives for a display that is gone, pasted.
+#[test]
+fn a_real_screen_is_known_and_told_what_is_gone() {
+    need!(tool("screen", "screen"));
+    let dir = tempfile::tempdir().unwrap();
+    let sockets = dir.path().join("sockets");
+    std::fs::create_dir(&sockets).unwrap();
+    std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let command = |program: &str| {
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", dir.path()).env("SCREENDIR", &sockets).stdin(Stdio::null());
+        command
+    };
+    let screen = |arguments: &[&str]| command("screen").env("DISPLAY", ":7779").args(arguments).status().unwrap();
+    screen(&["-dmS", "we", "sh", "-c", "echo $$ > $HOME/first; exec sleep 600"]);
+    let window = |name: &str| {
+        let mut pid = String::new();
+        wait_until("a window of screen", || {
+            pid = std::fs::read_to_string(dir.path().join(name)).unwrap_or_default().trim().to_owned();
+            !pid.is_empty()
+        });
+        pid
+    };
+    let first = window("first");
+    let ask = |arguments: &[&str]| crate::run::ran(command(crate::run::PROGRAM).args(arguments).arg("--json")).json();
+    let sty = ask(&["owner", "STY", &first]);
+    let server = sty["data"]["owner"]["pid"].to_string();
+    assert_eq!((&sty["data"]["liveness"]["state"], &sty["data"]["owner"]["comm"]), (&json!("alive"), &json!("screen")), "{sty:#}");
+    assert_eq!(sty["data"]["query"]["value"], json!(format!("{server}.we")));
+    let listed = ask(&["ps", "--pid", &server]);
+    assert_eq!(
+        (&listed["data"]["processes"][0]["agent"], &listed["data"]["processes"][0]["role"]),
+        (&json!("screen"), &json!("multiplexer"))
+    );
+    let document = ask(&["doctor", "--pid", &server]);
+    assert_eq!(document["status"], "not_found", "a multiplexer is no daemon");
+    let document = ask(&["doctor", "--agent", "screen"]);
+    let finding = document["findings"].as_array().unwrap().iter().find(|finding| finding["subject"].to_string().contains(&server));
+    let lines = fix(finding.unwrap_or_else(|| panic!("{document:#}")));
+    assert!(lines.starts_with(&format!("screen -S {server}.we -X unsetenv DISPLAY")), "{lines}");
+    assert!(command("sh").args(["-c", &lines]).status().unwrap().success(), "{lines}");
+    screen(&["-S", "we", "-X", "screen", "sh", "-c", "echo $$ > $HOME/second; exec sleep 600"]);
+    let set = |pid: &str| ask(&["show", pid])["data"]["environment"].as_array().unwrap().iter().any(|row| row["name"] == "DISPLAY");
+    assert_eq!((set(&first), set(&window("second"))), (true, false));
+    let mut orphan = command("sleep");
+    let orphan = Sleeper::of(orphan.env("STY", format!("{server}.we")).arg("600"));
+    screen(&["-S", "we", "-X", "quit"]);
+    let state = || ask(&["owner", "STY", &orphan.pid()])["data"]["liveness"]["state"].clone();
+    wait_until("the end of screen", || state() == "dangling");
 }

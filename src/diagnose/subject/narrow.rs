@@ -21,9 +21,18 @@ pub struct Narrow {
 impl Narrow {
     /// Whether a process passes.
     pub fn admits(&self, host: &Host, stat: &Stat, agent: &str) -> bool {
-        let user =
-            self.user.as_ref().is_none_or(|user| user.parse() == Ok(stat.euid) || host.user_name(stat.euid).as_deref() == Some(user));
-        user && self.pid.is_none_or(|pid| pid == stat.pid) && self.agent.as_ref().is_none_or(|name| name == agent)
+        self.admits_user(host, stat.euid)
+            && self.pid.is_none_or(|pid| pid == stat.pid)
+            && self.agent.as_ref().is_none_or(|name| name == agent)
+    }
+
+    /// Whether a file of an agent's passes that belongs to no process.
+    pub fn admits_file(&self, host: &Host, uid: u32, agent: &str) -> bool {
+        self.admits_user(host, uid) && self.pid.is_none() && self.agent.as_ref().is_none_or(|name| name == agent)
+    }
+
+    fn admits_user(&self, host: &Host, uid: u32) -> bool {
+        self.user.as_ref().is_none_or(|user| user.parse() == Ok(uid) || host.user_name(uid).as_deref() == Some(user))
     }
 
     /// What is meant where no environment was named: this terminal, or what the narrowing leads to. Nothing that was said
@@ -99,10 +108,9 @@ impl Narrow {
     /// It is another one (3).
     pub fn is_of(&self, host: &Host, stat: &Stat, agent: Option<&str>) -> Result<(), Problem> {
         let not = |what: String| Err(Problem::new(Exit::NotFound, format!("process {} {what}", stat.pid)).hint("Name one, or the other."));
-        let by_user = || Narrow { user: self.user.clone(), ..Narrow::default() };
         match self {
             Narrow { pid: Some(pid), .. } if *pid != stat.pid => not(format!("is not the one that --pid names, {pid}")),
-            Narrow { user: Some(user), .. } if !by_user().admits(host, stat, "") => {
+            Narrow { user: Some(user), .. } if !self.admits_user(host, stat.euid) => {
                 let owner = host.user_name(stat.euid).unwrap_or_else(|| format!("uid {}", stat.euid));
                 not(format!("is of the account {owner}, not of {user}"))
             }
