@@ -326,7 +326,10 @@ pub fn kind_of_value(value: &[u8]) -> Option<Kind> {
     if starts("wayland-") {
         return Some(Kind::WaylandDisplay);
     }
-    display::Display::parse(value).map(|_| Kind::Display)
+    let display = display::Display::parse(value)?;
+    // Nobody has a thousand displays: `127.0.0.1:8080` is a port. A screen behind it makes it a display all the same.
+    let is_port = matches!(display.way, display::Way::Tcp(_)) && display.number >= 1024 && !value.ends_with(b".0");
+    Some(if is_port { Kind::SocketAddress } else { Kind::Display })
 }
 
 /// A span of time as a sentence gives it.

@@ -30,7 +30,8 @@ impl Daemon {
     fn start(environment: &[(&str, &str)]) -> Daemon {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("codex");
-        std::fs::copy("/bin/bash", &program).unwrap();
+        // By another process: a child that is forked meanwhile would hold it open for writing.
+        assert!(Command::new("cp").arg("/bin/bash").arg(&program).status().unwrap().success());
         let mut command = Command::new(program);
         command.args(["-c", "read x", "app-server"]).env_clear().envs(environment.iter().copied());
         Daemon { process: Sleeper::of(command.stdin(Stdio::piped()).stdout(Stdio::null())), _dir: dir }
@@ -459,6 +460,26 @@ fn a_password_behind_a_slash_is_not_shown() {
         let shown = run(arguments);
         assert!(shown.code == 0 && !shown.stdout.contains("Hunter2"), "{}", shown.stdout);
     }
+}
+
+/// What is said of a value is said of what it was taken for, and leads to something that is there.
+#[test]
+fn hints_and_words_fit_what_was_asked() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let owner = envelope(&run(&["owner", &address, "--json"]));
+    assert_eq!((&owner["data"]["kind"], &owner["data"]["liveness"]["state"]), (&json!("socket_address"), &json!("alive")), "{owner:#}");
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = dir.path().join("snapshot");
+    let taken = run(&["snapshot", snapshot.to_str().unwrap(), "--anonymize"]);
+    assert!(taken.stdout.contains("whoseenv --from DIR doctor"), "{}", taken.stdout);
+    let gone = run(&["show", &format!("snapshot:{}#4194303", snapshot.display())]);
+    assert!(gone.code == 3 && gone.stderr.contains(&format!("whoseenv --from {} ps --all", snapshot.display())), "{}", gone.stderr);
+    let carrier = Sleeper::start(&[("WAYLAND_DISPLAY", "wayland-0"), ("GIT_ASKPASS", "")]);
+    let wayland = envelope(&run(&["owner", "WAYLAND_DISPLAY", &carrier.pid(), "--json"]));
+    assert_eq!(wayland["data"]["evidence"][0]["detail"], "XDG_RUNTIME_DIR is not set");
+    let askpass = envelope(&run(&["owner", "GIT_ASKPASS", &carrier.pid(), "--json"]));
+    assert!(text(&askpass["data"]["liveness"]).contains("empty"), "{askpass:#}");
 }
 
 /// A list of accounts that a snapshot lost says nothing of who is not on it.
