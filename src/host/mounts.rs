@@ -104,4 +104,11 @@ mod tests {
                      65 28 0:58 / /win rw - fuseblk /dev/sda1 rw\n";
         assert_eq!(slow_points(table), ["/run/user/1000/gvfs", "/srv", "/win"].map(PathBuf::from));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_table_panics(table in "[ -~\\n]{0,200}") {
+            let _ = (slow_points(&table), points(&table).count());
+        }
+    }
 }
