@@ -2,7 +2,7 @@
 //! who asks could open it says nothing of the process.
 
 use crate::host::files::PathFact;
-use crate::host::{Host, Stat};
+use crate::host::{Fact, Host, Stat};
 
 use super::Carrier;
 
@@ -82,34 +82,43 @@ impl User {
     }
 }
 
-/// What certainly keeps the carrier from a path: the first directory on the way that it may not search, or the thing itself.
-/// None also where that is not known, and for a carrier that is no process.
-pub fn kept_out(carrier: &Carrier<'_>, path: &[u8], bit: u32) -> Option<(Vec<u8>, PathFact)> {
-    let user = User::of(carrier.host, carrier.process?);
-    barrier(carrier, &user, path, bit, LINKS)
+/// What keeps the carrier from a path: the first directory on the way that it may not search, or the thing itself.
+pub type Barrier = (Vec<u8>, PathFact);
+
+/// What certainly keeps the carrier from a path. None also where that is not known, and for a carrier that is no process.
+///
+/// # Errors
+/// A snapshot has lost what would tell.
+pub fn kept_out(carrier: &Carrier<'_>, path: &[u8], bit: u32) -> Fact<Option<Barrier>> {
+    let Some(stat) = carrier.process else { return Ok(None) };
+    carrier.host.lost_fact(&format!("processes/{}.json", stat.pid), &["groups", "capabilities"])?;
+    barrier(carrier, &User::of(carrier.host, stat), path, bit, LINKS)
 }
 
-fn barrier(carrier: &Carrier<'_>, user: &User, path: &[u8], bit: u32, links: u8) -> Option<(Vec<u8>, PathFact)> {
+fn barrier(carrier: &Carrier<'_>, user: &User, path: &[u8], bit: u32, links: u8) -> Fact<Option<Barrier>> {
     let slashes = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     for end in slashes.chain([path.len()]) {
-        let Ok(fact) = carrier.host.path(carrier.view, &path[..end]) else { continue };
+        let Ok(fact) = carrier.host.path(carrier.view, &path[..end]) else {
+            carrier.host.lost_path(carrier.view, &path[..end])?;
+            continue;
+        };
         let bit = if end == path.len() { bit } else { SEARCH };
         if let Some(link) = fact.link.as_ref().filter(|_| links > 0) {
             let beside = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
             let aim = if link.as_bytes().starts_with(b"/") { link.0.clone() } else { [&path[..beside], link.as_bytes()].concat() };
-            if let Some(found) = barrier(carrier, user, &aim, bit, links - 1) {
-                return Some(found);
+            if let Some(found) = barrier(carrier, user, &aim, bit, links - 1)? {
+                return Ok(Some(found));
             }
         }
         if user.may(&fact, bit) == Allowed::No {
-            return Some((path[..end].to_vec(), fact));
+            return Ok(Some((path[..end].to_vec(), fact)));
         }
     }
-    None
+    Ok(None)
 }
 
 /// What keeps it out, in a sentence: `what` is what it may not do with the thing itself.
-pub fn in_words(carrier: &Carrier<'_>, path: &[u8], (at, fact): &(Vec<u8>, PathFact), what: &str) -> String {
+pub fn in_words(carrier: &Carrier<'_>, path: &[u8], (at, fact): &Barrier, what: &str) -> String {
     let uid = carrier.process.map_or_else(String::new, |process| format!(", of uid {},", process.euid));
     let (subject, what) = if at == path {
         ("it".to_owned(), what)

@@ -30,7 +30,10 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8], wanted: Wanted) -> Na
         Wanted::Program => (access::SEARCH, "may not run it"),
     };
     let shut = || {
-        let barrier = access::kept_out(carrier, value, bit)?;
+        let barrier = match access::kept_out(carrier, value, bit) {
+            Ok(barrier) => barrier?,
+            Err(unknown) => return Some(Named::unknown("whether this process may use it", &unknown)),
+        };
         let seen = carrier.saw(carrier.seen_at(&barrier.0), described(&barrier.1));
         Some(Named::new(State::Rejected, access::in_words(carrier, value, &barrier, may_not)).with([seen]))
     };

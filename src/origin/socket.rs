@@ -68,7 +68,10 @@ pub fn at_path(carrier: &Carrier<'_>, path: &[u8], hint: &Hint<'_>) -> Found {
 
 /// What is said of a socket that the carrier certainly may not connect to: to it that is as if it were not there.
 fn shut(carrier: &Carrier<'_>, path: &[u8]) -> Option<Named> {
-    let barrier = access::kept_out(carrier, path, access::CONNECT)?;
+    let barrier = match access::kept_out(carrier, path, access::CONNECT) {
+        Ok(barrier) => barrier?,
+        Err(unknown) => return Some(Named::unknown("whether this process may connect", &unknown)),
+    };
     let seen = carrier.saw(carrier.seen_at(&barrier.0), described(&barrier.1));
     let evidence = if barrier.0 == path { None } else { Some(seen) };
     Some(Named::new(State::Rejected, access::in_words(carrier, path, &barrier, "may not connect")).with(evidence))

@@ -55,7 +55,7 @@ pub fn cookie(carrier: &Carrier<'_>) -> Fact<Cookie> {
     let Some(display) = carrier.environ.bytes("DISPLAY").and_then(Display::parse) else { return Ok(Cookie::NoDisplay) };
     let Some(file) = file_of(carrier) else { return Ok(Cookie::NoFile) };
     match carrier.host.document(carrier.view, &file, entries) {
-        Ok(document) if shut(carrier, &file, &document.stat).is_some() => Ok(Cookie::NoFile),
+        Ok(document) if shut(carrier, &file, Some(&document.stat))?.is_some() => Ok(Cookie::NoFile),
         Ok(document) => {
             let entries = document.content.map_err(Unknown::Malformed)?;
             Ok(if entries.iter().any(|entry| fits(carrier, entry, &display)) { Cookie::Listed } else { Cookie::NotListed })
@@ -80,14 +80,18 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
             return Named::new(State::Dangling, "the file is gone").with([carrier.saw(shown, "no such file")]);
         }
         Err(unknown) => {
-            let shut = access::kept_out(carrier, value, READ).map(|barrier| access::in_words(carrier, value, &barrier, MAY_NOT));
-            let named = shut.map_or_else(|| Named::unknown(&shown, &unknown), |why| Named::new(State::Rejected, why));
+            let named = match shut(carrier, value, None) {
+                Ok(Some(why)) => Named::new(State::Rejected, why),
+                _ => Named::unknown(&shown, &unknown),
+            };
             return named.with([carrier.saw(&shown, unknown.to_string())]);
         }
     };
     let seen = carrier.saw(&shown, socket::described(&document.stat));
-    if let Some(why) = shut(carrier, value, &document.stat) {
-        return Named::new(State::Rejected, why).with([seen]);
+    match shut(carrier, value, Some(&document.stat)) {
+        Ok(None) => {}
+        Ok(Some(why)) => return Named::new(State::Rejected, why).with([seen]),
+        Err(unknown) => return Named::unknown("whether this process may read it", &unknown).with([seen]),
     }
     let entries = match document.content {
         Ok(entries) => entries,
@@ -108,16 +112,22 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
 
 const MAY_NOT: &str = "may not read it";
 
-/// What certainly keeps the carrier from the file, which `stat` is of.
-fn shut(carrier: &Carrier<'_>, file: &[u8], stat: &PathFact) -> Option<String> {
-    let own = || (User::of(carrier.host, carrier.process?).may(stat, READ) == Allowed::No).then(|| (file.to_vec(), stat.clone()));
-    let barrier = own().or_else(|| access::kept_out(carrier, file, READ))?;
-    Some(access::in_words(carrier, file, &barrier, MAY_NOT))
+/// What certainly keeps the carrier from the file, which `stat` is of where it was read.
+fn shut(carrier: &Carrier<'_>, file: &[u8], stat: Option<&PathFact>) -> Fact<Option<String>> {
+    let own = || {
+        let stat = stat.filter(|stat| carrier.process.is_some_and(|own| User::of(carrier.host, own).may(stat, READ) == Allowed::No))?;
+        Some((file.to_vec(), stat.clone()))
+    };
+    let barrier = match own() {
+        Some(barrier) => Some(barrier),
+        None => access::kept_out(carrier, file, READ)?,
+    };
+    Ok(barrier.map(|barrier| access::in_words(carrier, file, &barrier, MAY_NOT)))
 }
 
 /// Whether the carrier is kept from the cookies that it would show to its display.
 pub(super) fn is_shut(carrier: &Carrier<'_>, file: &[u8]) -> bool {
-    access::kept_out(carrier, file, READ).is_some()
+    !matches!(access::kept_out(carrier, file, READ), Ok(None))
 }
 
 fn fits(carrier: &Carrier<'_>, entry: &Entry, display: &Display) -> bool {

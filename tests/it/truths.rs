@@ -277,6 +277,21 @@ fn a_place_that_the_process_may_not_enter_is_rejected() {
     for (name, _) in &values {
         assert_eq!((state(name, &carrier.pid()), state(name, &root.pid())), ("rejected".to_owned(), "alive".to_owned()), "{name}");
     }
+    // In a snapshot that lost who may enter, nobody knows.
+    let snapshot = dir.path().join("snapshot");
+    assert_eq!(run(&["snapshot", snapshot.to_str().unwrap(), "--pid", &carrier.pid()]).code, 0);
+    let captured = || {
+        let ran = run(&["--from", snapshot.to_str().unwrap(), "owner", "DBUS_SESSION_BUS_ADDRESS", &carrier.pid(), "--json"]);
+        (envelope(&ran)["data"]["liveness"]["state"].clone(), ran.code)
+    };
+    assert_eq!(captured(), (json!("rejected"), 0));
+    let paths = snapshot.join("paths/ours.json");
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&paths).unwrap()).unwrap();
+    let key = closed.to_str().unwrap();
+    let facts = if kept.get(key).is_some() { &mut kept } else { &mut kept["facts"] };
+    assert!(facts.as_object_mut().unwrap().remove(key).is_some(), "{key}");
+    std::fs::write(&paths, serde_json::to_vec(&kept).unwrap()).unwrap();
+    assert_eq!(captured().0, "unknown");
 }
 
 /// A cookie that the process may not read opens nothing for it: `--connect` shows what it could show itself.
