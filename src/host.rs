@@ -23,9 +23,11 @@ pub mod lines;
 pub mod listen;
 pub mod locks;
 pub mod machine;
+mod mounts;
 pub mod process;
 pub mod programs;
 pub mod quiet;
+pub mod scout;
 pub mod snapshot;
 pub mod sockets;
 pub mod terminal;
@@ -440,6 +442,32 @@ impl Host {
         }
         users.sort_unstable();
         users
+    }
+
+    /// Whether a snapshot still has those of these facts that it lists; a machine has lost none.
+    ///
+    /// # Errors
+    /// Why one cannot be told any more.
+    pub fn lost_fact(&self, file: &str, keys: &[&str]) -> Fact<()> {
+        let Source::Captured(captured) = &self.source else { return Ok(()) };
+        let lost = |unknown: &Unknown| matches!(unknown, Unknown::NotCaptured | Unknown::Altered | Unknown::Malformed(_));
+        let mut listed = keys.iter().filter(|key| captured.lists(file, key));
+        listed.find_map(|key| captured.get::<serde_json::Value>(file, key).err().filter(lost)).map_or(Ok(()), Err)
+    }
+
+    /// The same of what stands at a path.
+    ///
+    /// # Errors
+    /// Why it cannot be told any more.
+    pub fn lost_path(&self, view: View, path: &[u8]) -> Fact<()> {
+        self.lost_fact(&files::file_of("paths", view), &[&files::key_of(path)])
+    }
+
+    /// Why a login name that a snapshot lists cannot be told any more, if one cannot: then that there is no account of a name is not known.
+    pub fn lost_users(&self) -> Option<Unknown> {
+        let Source::Captured(captured) = &self.source else { return None };
+        let names = captured.keys("users.json").into_iter().filter(|key| key.parse::<u32>().is_ok());
+        names.filter_map(|uid| captured.get::<String>("users.json", &uid).err()).find(|unknown| !unknown.is_absence())
     }
 
     /// The home directories of persons, as far as the machine's own list of accounts has them.

@@ -3,6 +3,7 @@
 //! One file a matter. Everything is judged in the view of the process that carries the value, passively
 //! unless the question was asked with `connect`.
 
+pub mod access;
 pub mod address;
 pub mod agent_socket;
 pub mod birth;
@@ -11,8 +12,10 @@ pub mod container;
 pub mod display;
 pub mod login;
 pub mod named_socket;
+pub mod one_place;
 pub mod owner;
 pub mod place;
+pub mod pulse;
 pub mod screen;
 pub mod socket;
 pub mod ssh;
@@ -66,6 +69,8 @@ pub enum Kind {
     UnixSocket,
     /// A path of a Unix socket, with a prefix such as `unix:` or `unix://`, or a TCP address.
     SocketAddress,
+    /// `PULSE_SERVER`: several addresses, of Unix sockets or hosts.
+    PulseServer,
     /// `PIPEWIRE_REMOTE`: a name below PipeWire's directory, or an absolute path.
     PipewireRemote,
     /// `HYPRLAND_INSTANCE_SIGNATURE`: names the directory of Hyprland's sockets.
@@ -76,6 +81,10 @@ pub enum Kind {
     Directory,
     /// A file.
     File,
+    /// A program: a path, or a name that is searched on PATH.
+    Program,
+    /// A list of files separated by colons, of which those that are there are read.
+    FileList,
     /// A list of directories separated by colons.
     PathList,
     /// A value that names nothing that lives.
@@ -160,6 +169,12 @@ impl Carrier<'_> {
     /// A piece of evidence read now, passively.
     pub fn saw(&self, source: impl Into<String>, detail: impl Into<String>) -> Evidence {
         Evidence { source: source.into(), how: How::Passive, at: self.host.machine().taken_at(), detail: detail.into() }
+    }
+
+    /// Where we find what it names by this path: in its own files, where those are not ours.
+    pub fn seen_at(&self, path: &[u8]) -> String {
+        let path = String::from_utf8_lossy(path);
+        self.view.mount.map_or_else(|| path.clone().into_owned(), |pid| format!("/proc/{pid}/root{path}"))
     }
 
     /// When the carrier was started, milliseconds since the epoch.
@@ -273,13 +288,16 @@ pub fn examine(carrier: &Carrier<'_>, kind: Kind, value: &[u8]) -> Named {
         Kind::RuntimeDir => place::examine_runtime_dir(carrier, value),
         Kind::Tmux => tmux::examine(carrier, value),
         Kind::Screen => screen::examine(carrier, value),
-        Kind::UnixSocket => socket::examine_path(carrier, value),
+        Kind::UnixSocket => socket::examine_any(carrier, value),
         Kind::SocketAddress => address::examine(carrier, value),
+        Kind::PulseServer => pulse::examine(carrier, value),
         Kind::PipewireRemote => named_socket::examine_pipewire(carrier, value),
         Kind::HyprlandInstance => named_socket::examine_hyprland(carrier, value),
         Kind::Proxy => address::examine_proxy(carrier, value),
         Kind::Directory => place::examine(carrier, value, place::Wanted::Directory),
         Kind::File => place::examine(carrier, value, place::Wanted::File),
+        Kind::Program => place::examine_program(carrier, value),
+        Kind::FileList => place::examine_list(carrier, value),
         Kind::PathList | Kind::Plain => Named::new(State::None, "it names nothing that lives"),
     }
 }
@@ -308,7 +326,10 @@ pub fn kind_of_value(value: &[u8]) -> Option<Kind> {
     if starts("wayland-") {
         return Some(Kind::WaylandDisplay);
     }
-    display::Display::parse(value).map(|_| Kind::Display)
+    let display = display::Display::parse(value)?;
+    // Nobody has a thousand displays: `127.0.0.1:8080` is a port. A screen behind it makes it a display all the same.
+    let is_port = matches!(display.way, display::Way::Tcp(_)) && display.number >= 1024 && !value.ends_with(b".0");
+    Some(if is_port { Kind::SocketAddress } else { Kind::Display })
 }
 
 /// A span of time as a sentence gives it.
@@ -334,10 +355,10 @@ pub fn topic(kind: Kind) -> Option<Topic> {
         Kind::BusAddress => Some(Topic::Bus),
         Kind::RuntimeDir => Some(Topic::RuntimeDir),
         Kind::Tmux | Kind::Screen => Some(Topic::Multiplexer),
-        Kind::PipewireRemote => Some(Topic::Audio),
+        Kind::PipewireRemote | Kind::PulseServer => Some(Topic::Audio),
         Kind::HyprlandInstance => Some(Topic::WindowManager),
         Kind::Proxy => Some(Topic::Proxy),
-        Kind::Directory | Kind::File => Some(Topic::Place),
+        Kind::Directory | Kind::File | Kind::Program | Kind::FileList => Some(Topic::Place),
         Kind::ProcessId | Kind::UnixSocket | Kind::SocketAddress | Kind::PathList | Kind::Plain => None,
     }
 }

@@ -139,9 +139,9 @@ pub enum State {
     Refused,
     /// The path is gone.
     Dangling,
-    /// The variable is not set.
+    /// The variable is not set, or is empty.
     Missing,
-    /// It answers and says no.
+    /// It answers and says no, or its permissions keep the process out.
     Rejected,
     /// Not permitted, in another namespace, past a deadline, or no rule.
     Unknown,
@@ -175,8 +175,8 @@ impl State {
             State::Reused => "Something answers, and it is not what the process was born with.",
             State::Refused => "The path or port is there and nothing listens.",
             State::Dangling => "The path is gone.",
-            State::Missing => "The variable is not set.",
-            State::Rejected => "It answers and says no.",
+            State::Missing => "The variable is not set, or is empty.",
+            State::Rejected => "It answers and says no, or its permissions keep the process out.",
             State::Unknown => "Not permitted, in another namespace, past a deadline, or no rule.",
             State::None => "The value names nothing that lives.",
         }

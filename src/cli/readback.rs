@@ -1,9 +1,10 @@
-//! What a probed host's shell runs, and what a probe starts a host through. Not for people, and so in no help.
+//! What a probed host's shell runs, what a probe starts a host through, and what asks file systems that may hang. Not for people,
+//! and so in no help.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::host::child;
+use crate::host::{child, scout};
 use crate::probe::readback;
 use crate::report::printer::complain;
 use crate::report::{Exit, Problem};
@@ -14,12 +15,13 @@ pub fn arguments() -> Option<Vec<OsString>> {
     (arguments.next()? == "readback").then(|| arguments.collect())
 }
 
-/// `readback call SOCKET TOKEN`, or `readback become PROGRAM …`.
+/// `readback call SOCKET TOKEN`, `readback become PROGRAM …`, or `readback scout`.
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str()).unwrap_or_default();
     let failed = |what: &str, error: std::io::Error| ExitCode::from(complain(&Problem::new(Exit::Io, format!("{what}: {error}"))).code());
     match word(0) {
         "call" => readback::call(word(1), word(2)).map_or_else(|error| failed("the probe that asked", error), |()| ExitCode::SUCCESS),
+        "scout" => scout::serve().map_or_else(|error| failed("the one who sent it", error), |()| ExitCode::SUCCESS),
         "become" => failed(word(1), child::become_program(arguments.get(1..).unwrap_or_default())),
         _ => {
             let problem = Problem::new(Exit::Usage, "readback is what a probe runs for itself").hint("See: whoseenv probe --help");

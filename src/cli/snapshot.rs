@@ -73,7 +73,9 @@ fn page(report: &Report<Data>) -> Page {
             data.dir, data.processes, data.agents, data.facts, data.files
         ),
     );
-    page.line(0, Text::plain("Ask it: ").then(Style::Code, format!("whoseenv --from {} doctor", data.dir)));
+    // Where it was put is replaced in what is printed too, and no path to paste any more.
+    let dir = if data.anonymized { "DIR" } else { &data.dir };
+    page.line(0, Text::plain("Ask it: ").then(Style::Code, format!("whoseenv --from {dir} doctor")));
     for note in &report.notes {
         page.hanging(0, 2, Text::styled(Style::Dim, note));
     }

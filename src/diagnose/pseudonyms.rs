@@ -85,7 +85,8 @@ fn hosts(entry: &Entry) -> Option<Vec<String>> {
         // `pid.tty.host`
         (_, Kind::Screen, _) => value.splitn(3, '.').nth(2).into_iter().collect(),
         (_, Kind::BusAddress, _) => value.split([';', ',', ':']).filter_map(|key| key.strip_prefix("host=")).collect(),
-        (_, Kind::SocketAddress, _) | (_, _, Class::Proxy) => value.split([',', ' ']).map(authority).collect(),
+        (_, Kind::SocketAddress, _) => vec![authority(value)],
+        (_, Kind::PulseServer, _) | (_, _, Class::Proxy) => value.split([',', ' ']).map(authority).collect(),
         (_, _, Class::Containers) if value.contains("://") => vec![authority(value)],
         _ => Vec::new(),
     };

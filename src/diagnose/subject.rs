@@ -286,7 +286,11 @@ pub fn resolve(host: &Host, reference: &Reference, narrow: &Narrow) -> Result<Su
         Reference::Snapshot { dir, pid } => {
             let captured = Captured::open(dir).map_err(|error| super::unusable(dir, &error))?;
             let there = Host::captured(captured);
-            let mut subject = of_pid(&there, reference, *pid)?;
+            let see = || format!("See what it holds: whoseenv --from {} ps --all", agent::quote(dir.as_os_str().as_encoded_bytes()));
+            let mut subject = of_pid(&there, reference, *pid).map_err(|problem| match problem.exit {
+                Exit::NotFound => Problem::new(Exit::NotFound, format!("there is no process {pid} in {}", dir.display())).hint(see()),
+                _ => problem,
+            })?;
             subject.source = format!("{}, process {pid}", dir.display());
             subject.notes.push(format!("{} is as it was at {}", subject.label, there.machine().taken_at()));
             subject.elsewhere = Some(Box::new(there));
@@ -372,7 +376,7 @@ fn of_agent(host: &Host, reference: &Reference, name: &str, narrow: &Narrow) -> 
                 let user = host.user_name(agent.stat.euid).unwrap_or_else(|| agent.stat.euid.to_string());
                 let exe = agent.exe.as_ref().map(Exe::shown);
                 let exe = exe.map(|path| String::from_utf8_lossy(redact::place(&path)).into_owned()).unwrap_or_default();
-                problem = problem.hint(format!("{} ({}, {user}) {exe}", agent.stat.pid, agent.role.word()));
+                problem = problem.hint(format!("{} ({}, {user}) {exe}", agent.stat.pid, agent.role.word()).trim_end());
             }
             Err(problem)
         }

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn kinds_that_have_a_topic_of_their_own_are_listed_with_it() {
         for row in built_in().all() {
-            let judged_elsewhere = matches!(row.kind, Kind::Directory | Kind::File | Kind::Tty);
+            let judged_elsewhere = matches!(row.kind, Kind::Directory | Kind::File | Kind::Program | Kind::FileList | Kind::Tty);
             if let Some(topic) = origin::topic(row.kind).filter(|_| !judged_elsewhere) {
                 assert_eq!(row.topic, Some(topic), "{row:?}");
             }
@@ -307,7 +307,7 @@ mod tests {
         let expected = [
             ("VSCODE_IPC_HOOK_CLI", Kind::UnixSocket, Topic::Editor),
             ("SWAYSOCK", Kind::UnixSocket, Topic::WindowManager),
-            ("PULSE_SERVER", Kind::SocketAddress, Topic::Audio),
+            ("PULSE_SERVER", Kind::PulseServer, Topic::Audio),
             ("DOCKER_HOST", Kind::SocketAddress, Topic::Containers),
             ("SSH_TTY", Kind::Tty, Topic::Tty),
             ("TMUX", Kind::Tmux, Topic::Multiplexer),

@@ -42,6 +42,15 @@ fn wanted() -> std::sync::MutexGuard<'static, Vec<Pid>> {
     WANTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Starts a child that is no orphan.
+pub(super) fn spawn_wanted(command: &mut Command) -> std::io::Result<Process> {
+    // Under the lock: it must not be taken for an orphan before it is known.
+    let mut wanted = wanted();
+    let process = command.spawn()?;
+    wanted.push(process.id());
+    Ok(process)
+}
+
 /// A program that runs. Ended, with whatever it left running, when the value goes.
 pub struct Child {
     process: Process,
@@ -72,13 +81,7 @@ impl Child {
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.args(["readback", "become"]).args(&recipe.argv).env_clear().envs(recipe.env.iter().cloned());
         command.current_dir(&recipe.cwd).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = {
-            // Under the lock: it must not be taken for an orphan before it is known.
-            let mut wanted = wanted();
-            let process = command.spawn()?;
-            wanted.push(process.id());
-            process
-        };
+        let mut process = spawn_wanted(&mut command)?;
         if let (Some(mut pipe), Some(bytes)) = (process.stdin.take(), stdin) {
             // On a thread: it may read late, or never.
             std::thread::Builder::new().name("input".to_owned()).spawn(move || drop(std::io::Write::write_all(&mut pipe, &bytes)))?;

@@ -40,7 +40,7 @@ impl Host {
         let place = self.place(View::OURS, dir);
         let contents = self.fact(&file_of("contents", View::OURS), &key_of(dir), || {
             let place = place?;
-            let mut names = deadline::ask(&place.shown(), move || place.names())?;
+            let mut names = deadline::ask_entries(&place.shown(), move || place.names())?;
             names.retain(|name| begin.is_empty() || begin.iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes())));
             Ok(Contents { begin: begin.iter().map(|begin| (*begin).to_owned()).collect(), count: names.len(), names })
         })?;

@@ -2,7 +2,8 @@
 //!
 //! A `stat` below a dead network mount blocks for minutes, in the kernel, where nothing can interrupt it.
 //! So such questions are asked on a thread of their own; one that does not answer in time is left
-//! behind, and its mount point is not asked again.
+//! behind, and its mount point is not asked again. Where a mount is of a type that hangs by nature, another
+//! process asks first ([`super::scout`]): a thread that is left behind there could keep this one from ending.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fact::{Fact, Unknown};
+use super::mounts;
+use super::scout::{self, Errand, Report};
 
 /// How long a file system may take for one answer.
 pub const PATIENCE: Duration = Duration::from_millis(700);
@@ -33,7 +36,49 @@ static DESK: Mutex<Desk> = Mutex::new(Desk { worker: None, turn: 0, hung: Vec::n
 /// Asks `question`, which concerns `path`, and waits [`PATIENCE`] for the answer from when it is asked. What it waits
 /// for before, an earlier question that hangs, counts against the earlier one.
 pub fn ask<T: Send + 'static>(path: &Path, question: impl FnOnce() -> Fact<T> + Send + 'static) -> Fact<T> {
+    scouted(path, Errand::Stat)?;
     ask_within(PATIENCE, path, question)
+}
+
+/// The same for a question about every name in a directory.
+pub fn ask_entries<T: Send + 'static>(path: &Path, question: impl FnOnce() -> Fact<T> + Send + 'static) -> Fact<T> {
+    scouted(path, Errand::Entries)?;
+    ask_within(PATIENCE, path, question)
+}
+
+/// Has another process ask first, where the path leads to a mount that may hang.
+fn scouted(path: &Path, errand: Errand) -> Fact<()> {
+    if mounts::slow(path).is_empty() {
+        return Ok(());
+    }
+    let asked = path.to_owned();
+    // Links on the way are looked up where nothing hangs by nature, and with a deadline all the same.
+    let Some(mount) = ask_within(PATIENCE, path, move || Ok(mounts::leads_to_slow(&asked)))? else { return Ok(()) };
+    if is_hung(&mount) {
+        return Err(Unknown::Deadline);
+    }
+    if scout::send(PATIENCE, path, errand) == Report::Lost {
+        desk().hung.push(mount);
+        return Err(Unknown::Deadline);
+    }
+    Ok(())
+}
+
+fn is_hung(path: &Path) -> bool {
+    desk().hung.iter().any(|mount| path.starts_with(mount))
+}
+
+/// The root below which a path is looked up, where that is another process's (`/proc/<pid>/root`), and the path there.
+pub(super) fn split(path: &Path) -> (Option<PathBuf>, PathBuf) {
+    let inside = || {
+        let mut parts = path.strip_prefix("/proc").ok()?.components();
+        let pid = parts.next()?;
+        (parts.next()?.as_os_str() == "root").then(|| (Path::new("/proc").join(pid).join("root"), Path::new("/").join(parts.as_path())))
+    };
+    match inside() {
+        Some((root, inside)) => (Some(root), inside),
+        None => (None, path.to_owned()),
+    }
 }
 
 fn ask_within<T: Send + 'static>(patience: Duration, path: &Path, question: impl FnOnce() -> Fact<T> + Send + 'static) -> Fact<T> {
@@ -132,13 +177,8 @@ fn mount_point(path: &Path) -> PathBuf {
 /// Where the file system is mounted that holds `path`; none for the root's.
 fn mounted(table: &Path, path: &Path) -> Option<PathBuf> {
     let table = std::fs::read_to_string(table).ok()?;
-    let longest = mounts(&table).filter(|mount| path.starts_with(mount)).max_by_key(|mount| mount.as_os_str().len());
+    let longest = mounts::points(&table).filter(|mount| path.starts_with(mount)).max_by_key(|mount| mount.as_os_str().len());
     longest.filter(|mount| mount != Path::new("/"))
-}
-
-fn mounts(table: &str) -> impl Iterator<Item = PathBuf> {
-    let plain = |point: &str| point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
-    table.lines().filter_map(move |line| Some(PathBuf::from(plain(line.split(' ').nth(4)?))))
 }
 
 #[cfg(test)]
@@ -180,11 +220,5 @@ mod tests {
         let exe = PathBuf::from(format!("/proc/{own}/exe"));
         assert_eq!(mount_point(&exe), exe);
         assert_eq!(mount_point(Path::new(&format!("/proc/{own}/root/proc/version"))), PathBuf::from(format!("/proc/{own}/root/proc")));
-    }
-
-    #[test]
-    fn mount_points_may_hold_spaces() {
-        let table = "21 1 0:5 / /mnt/my\\040disk rw - nfs x rw\n22 1 0:6 / / rw - ext4 x rw\n";
-        assert_eq!(mounts(table).collect::<Vec<_>>(), [PathBuf::from("/mnt/my disk"), PathBuf::from("/")]);
     }
 }

@@ -67,6 +67,9 @@ pub struct PathFact {
     /// Group; older snapshots do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
+    /// Of a socket or directory: an access list says whom besides the mode's bits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acl: bool,
     /// Size in bytes.
     pub bytes: u64,
     /// Device and inode, which tell whether two paths are one file.
@@ -108,7 +111,7 @@ impl Host {
             let place = self.place(view, dir);
             let listed = self.fact(&file_of("listings", view), &key_of(dir), || {
                 let place = place?;
-                deadline::ask(&place.shown(), move || place.programs())
+                deadline::ask_entries(&place.shown(), move || place.programs())
             });
             listed.map(Arc::new)
         })
@@ -119,7 +122,7 @@ impl Host {
         let place = self.place(view, dir);
         self.fact(&file_of("names", view), &key_of(dir), || {
             let place = place?;
-            deadline::ask(&place.shown(), move || place.names())
+            deadline::ask_entries(&place.shown(), move || place.names())
         })
     }
 
@@ -280,6 +283,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The place that [`Place::shown`] shows: below the root of another process, or ours.
+    pub(super) fn at(shown: &Path) -> Place {
+        let (root, path) = deadline::split(shown);
+        Place { root, path: path.into_os_string().into_vec() }
+    }
+
     pub(super) fn shown(&self) -> PathBuf {
         let path = Path::new(std::ffi::OsStr::from_bytes(&self.path));
         match &self.root {
@@ -301,17 +310,17 @@ impl Place {
         }
     }
 
-    fn stat(&self) -> Fact<PathFact> {
+    pub(super) fn stat(&self) -> Fact<PathFact> {
         let itself = self.open(OFlags::PATH | OFlags::NOFOLLOW)?;
         let own = rustix::fs::fstat(&itself)?;
         let link = (FileType::from_raw_mode(own.st_mode) == FileType::Symlink)
             .then(|| rustix::fs::readlinkat(&itself, "", Vec::new()).map(|target| Raw(target.into_bytes())))
             .transpose()?;
-        let (stat, kind) = match &link {
-            None => (own, None),
+        let (stat, kind, file) = match &link {
+            None => (own, None, itself),
             Some(_) => match self.open(OFlags::PATH) {
-                Ok(target) => (rustix::fs::fstat(target)?, None),
-                Err(Unknown::Absent | Unknown::Malformed(_)) => (own, Some(FileKind::BrokenLink)),
+                Ok(target) => (rustix::fs::fstat(&target)?, None, target),
+                Err(Unknown::Absent | Unknown::Malformed(_)) => (own, Some(FileKind::BrokenLink), itself),
                 Err(other) => return Err(other),
             },
         };
@@ -328,6 +337,7 @@ impl Place {
             mode: stat.st_mode & 0o7777,
             uid: stat.st_uid,
             gid: Some(stat.st_gid),
+            acl: matches!(kind, FileKind::Socket | FileKind::Directory) && has_list(&file, stat.st_mode),
             bytes: stat.st_size as u64,
             inode: (stat.st_dev, stat.st_ino),
             modified_ms: stat.st_mtime * 1000 + stat.st_mtime_nsec as i64 / 1_000_000,
@@ -342,7 +352,7 @@ impl Place {
         Ok(names)
     }
 
-    fn programs(&self) -> Fact<Vec<Raw>> {
+    pub(super) fn programs(&self) -> Fact<Vec<Raw>> {
         let fd = self.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let at = rustix::fs::openat(&fd, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let mut programs = Vec::new();
@@ -355,6 +365,15 @@ impl Place {
         programs.sort();
         Ok(programs)
     }
+}
+
+/// Whether an access list is there, where one would show: its mask stands in the group's bits.
+fn has_list(file: &OwnedFd, mode: u32) -> bool {
+    use std::os::fd::AsRawFd;
+    let grants_the_group = mode >> 3 & 0o7 & !mode != 0;
+    // An O_PATH handle has no attributes of its own; the file that it leads to has.
+    let path = || format!("/proc/self/fd/{}", file.as_raw_fd());
+    grants_the_group && rustix::fs::getxattr_query(path(), "system.posix_acl_access").is_ok_and(|length| length > 0)
 }
 
 pub(super) fn file_of(kind: &str, view: View) -> String {

@@ -277,6 +277,17 @@ impl<'h> Proc<'h> {
         self.host.fact(&self.file, "groups", read)
     }
 
+    /// Its effective capabilities, as a set of bits. `status` tells them to every account.
+    pub fn capabilities(&self) -> Fact<u64> {
+        let parse = |status: &[u8]| {
+            let text = String::from_utf8_lossy(status);
+            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+            u64::from_str_radix(line.trim(), 16).ok()
+        };
+        let read = || self.with("status", parse)?.ok_or_else(|| Unknown::Malformed("status".to_owned()));
+        self.host.fact(&self.file, "capabilities", read)
+    }
+
     /// The arguments, split at NUL.
     pub fn cmdline(&self) -> Fact<Vec<Value>> {
         let read = || {

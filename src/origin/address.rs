@@ -140,21 +140,13 @@ pub(super) fn callable(row: &Tcp) -> SocketAddr {
     }
 }
 
-/// A variable that holds an address: `unix:PATH`, `unix://PATH`, `unix:@NAME`, `tcp:HOST:PORT`, `scheme://HOST:PORT`, PATH,
-/// `HOST:PORT`, or a name below the runtime directory. Of several, separated by spaces, the first that lives decides.
+/// A variable that holds an address: `unix:PATH`, `unix://PATH`, `unix:@NAME`, `tcp:HOST:PORT`, `scheme://HOST:PORT`, PATH or
+/// `HOST:PORT`. A path may hold blanks.
 pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
-    let Ok(text) = std::str::from_utf8(value) else { return examine_path(carrier, value) };
-    let mut first = None;
-    for one in text.split_ascii_whitespace() {
-        // PulseAudio puts the id of a machine in braces before the address.
-        let address = one.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or(one, |(_, rest)| rest);
-        let named = one_address(carrier, address);
-        if named.liveness.state == State::Alive {
-            return named;
-        }
-        first.get_or_insert(named);
+    match std::str::from_utf8(value) {
+        Ok(text) => one_address(carrier, text),
+        Err(_) => examine_path(carrier, value),
     }
-    first.unwrap_or_else(|| Named::new(State::None, "it names no address"))
 }
 
 fn one_address(carrier: &Carrier<'_>, address: &str) -> Named {
@@ -164,7 +156,7 @@ fn one_address(carrier: &Carrier<'_>, address: &str) -> Named {
         }
         _ if address.starts_with('/') => return examine_path(carrier, without_numbers(address).as_bytes()),
         _ if address.contains(':') => ("", address),
-        _ => return below_runtime_dir(carrier, address),
+        _ => return Named::new(State::Unknown, "a name alone: there is no rule for where it leads"),
     };
     let rest = rest.strip_prefix("//").unwrap_or(rest);
     match scheme.to_ascii_lowercase().as_str() {
@@ -209,7 +201,7 @@ pub(super) fn examine_proxy(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     }
 }
 
-fn split_port(authority: &str, default: Option<u16>) -> (&str, Option<u16>) {
+pub(super) fn split_port(authority: &str, default: Option<u16>) -> (&str, Option<u16>) {
     match authority.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port.parse().ok()),
         _ => (authority, default),
@@ -226,11 +218,4 @@ fn without_numbers(address: &str) -> &str {
         }
     }
     path
-}
-
-fn below_runtime_dir(carrier: &Carrier<'_>, name: &str) -> Named {
-    match carrier.environ.filled("XDG_RUNTIME_DIR") {
-        Some(dir) => examine_path(carrier, format!("{dir}/{name}").as_bytes()),
-        None => Named::new(State::Unknown, "a name below the runtime directory, and XDG_RUNTIME_DIR is not set"),
-    }
 }

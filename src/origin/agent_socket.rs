@@ -72,7 +72,7 @@ impl Scheme {
 
 /// `SSH_AUTH_SOCK`.
 pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
-    let hint = Hint { names: SERVERS, pids: pids_of(Scheme::of(value)), argument: Some(value) };
+    let hint = Hint { names: SERVERS, pids: pids_of(Scheme::of(value)), argument: Some(value), datagrams: false };
     let found = socket::at_path(carrier, value, &hint);
     let mut named = found.named;
     let by_link = found.target != value;

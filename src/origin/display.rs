@@ -282,7 +282,7 @@ fn forwarded_display(
         (None, Standing::Established) => match by_shells {
             Some(other) if other != birth => reused(number, &birth, Some(other)),
             Some(_) => same(number, &birth),
-            None if foreign => anothers(number, uid, &birth),
+            None if foreign => of_another_account(carrier, number, uid, &birth),
             None => Named::new(State::Alive, format!("display {number} listens, and the connection of birth is established")),
         },
     };
@@ -340,9 +340,28 @@ fn reused(number: u16, birth: &Connection, owned_by: Option<Connection>) -> Name
     named
 }
 
-fn anothers(number: u16, uid: u32, birth: &Connection) -> Named {
+/// sshd listens as the account that logged in. Which that was, a shell tells that sshd gave the same connection; without one, the
+/// process may have changed its account since (`su`), and what listens may be its login's forward all the same.
+fn of_another_account(carrier: &Carrier<'_>, number: u16, uid: u32, birth: &Connection) -> Named {
+    let shells = owner::given_by_sshd(carrier.host, "SSH_CONNECTION", |value| Connection::parse(value).as_ref() == Some(birth));
+    let Some((_, shell)) = shells.into_iter().next() else {
+        let detail = format!(
+            "what listens as display {number} is of uid {uid}; whether that is the forward of the login from {} cannot be told: this process may have changed its account since",
+            birth.client
+        );
+        return Named::new(State::Unknown, detail);
+    };
+    let seen =
+        carrier.saw(format!("/proc/{}/environ", shell.pid), format!("started by sshd as uid {} for the connection {birth}", shell.euid));
+    if shell.euid == uid {
+        return Named::new(
+            State::Alive,
+            format!("display {number} listens as the account of the login, and the connection of birth is established"),
+        )
+        .with([seen]);
+    }
     let detail = format!("what listens as display {number} is of uid {uid}, and so not the forward of the login from {}", birth.client);
-    let mut named = Named::new(State::Reused, detail);
+    let mut named = Named::new(State::Reused, detail).with([seen]);
     named.same_connection = Some(false);
     named
 }
@@ -356,7 +375,8 @@ fn ask(carrier: &Carrier<'_>, named: Named, display: &Display, target: Target) -
     if !carrier.connect || !named.may_answer() {
         return named;
     }
-    let file = xauthority::file_of(carrier);
+    // A cookie that the process may not read is none that it could show.
+    let file = xauthority::file_of(carrier).filter(|file| !xauthority::is_shut(carrier, file));
     let forwarded_or_local = match &display.way {
         Way::Tcp(host) => matches!(address::locate(carrier, host), Where::Here(ips) if ips.iter().all(|ip| ip.is_loopback())),
         _ => true,

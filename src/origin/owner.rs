@@ -26,6 +26,8 @@ pub struct Hint<'a> {
     pub pids: Vec<Pid>,
     /// The path, as it may stand in the owner's arguments.
     pub argument: Option<&'a [u8]>,
+    /// A socket that receives without connections is one of the kind.
+    pub datagrams: bool,
 }
 
 /// What the search came to.

@@ -14,7 +14,7 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
         return Named::new(State::Unknown, "not of the form pid.tty.host");
     }
     let server = if carrier.shares_pids() { Some(owner::process(carrier.host, pid)) } else { None };
-    let hint = Hint { names: &["screen", "SCREEN"], pids: vec![pid], argument: None };
+    let hint = Hint { names: &["screen", "SCREEN"], pids: vec![pid], ..Hint::default() };
     let mut missed = Vec::new();
     for dir in dirs(carrier) {
         let found = socket::at_path(carrier, &[dir.as_bytes(), b"/", value].concat(), &hint);

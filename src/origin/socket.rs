@@ -8,7 +8,7 @@ use crate::host::{Fact, Net, Unix, View};
 use crate::verdict::State;
 
 use super::owner::{self, Hint};
-use super::{Carrier, Named, span};
+use super::{Carrier, Named, access, span};
 
 /// What was found out about a Unix socket.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ const LINKS: usize = 8;
 
 /// Judges a Unix socket by its absolute path. `hint` narrows the search for its owner.
 pub fn at_path(carrier: &Carrier<'_>, path: &[u8], hint: &Hint<'_>) -> Found {
-    let shown = String::from_utf8_lossy(path).into_owned();
+    let shown = carrier.seen_at(path);
     let nothing = |named| Found { named, fact: None, target: path.to_vec() };
     if !path.starts_with(b"/") {
         return nothing(Named::new(State::Unknown, "a relative path: it means another place in every directory"));
@@ -43,7 +43,10 @@ pub fn at_path(carrier: &Carrier<'_>, path: &[u8], hint: &Hint<'_>) -> Found {
             }
             return nothing(named);
         }
-        Err(unknown) => return nothing(Named::unknown(&shown, &unknown).with([carrier.saw(&shown, unknown.to_string())])),
+        Err(unknown) => {
+            let named = shut(carrier, path).unwrap_or_else(|| Named::unknown(&shown, &unknown));
+            return nothing(named.with([carrier.saw(&shown, unknown.to_string())]));
+        }
     };
     let target = follow(carrier, path, &fact);
     let mut named = match fact.kind {
@@ -55,16 +58,23 @@ pub fn at_path(carrier: &Carrier<'_>, path: &[u8], hint: &Hint<'_>) -> Found {
         other => Named::new(State::Refused, format!("it is {}, not a socket", other.word())),
     };
     named.evidence.insert(0, carrier.saw(&shown, described(&fact)));
-    if let Some(process) = carrier.process
-        && named.liveness.state == State::Alive
-        && process.euid != 0
-        && process.euid != fact.uid
-        && fact.mode & 0o077 == 0
+    if matches!(named.liveness.state, State::Alive | State::Unknown)
+        && let Some(shut) = shut(carrier, path)
     {
-        let (mode, uid, own) = (fact.mode, fact.uid, process.euid);
-        named = named.note(format!("The socket is uid {uid}'s with mode {mode:o}: this process, of uid {own}, may not connect."));
+        named = Named { liveness: shut.liveness, evidence: [named.evidence, shut.evidence].concat(), ..named };
     }
     Found { named, fact: Some(fact), target }
+}
+
+/// What is said of a socket that the carrier certainly may not connect to: to it that is as if it were not there.
+fn shut(carrier: &Carrier<'_>, path: &[u8]) -> Option<Named> {
+    let barrier = match access::kept_out(carrier, path, access::CONNECT) {
+        Ok(barrier) => barrier?,
+        Err(unknown) => return Some(Named::unknown("whether this process may connect", &unknown)),
+    };
+    let seen = carrier.saw(carrier.seen_at(&barrier.0), described(&barrier.1));
+    let evidence = if barrier.0 == path { None } else { Some(seen) };
+    Some(Named::new(State::Rejected, access::in_words(carrier, path, &barrier, "may not connect")).with(evidence))
 }
 
 fn judge(carrier: &Carrier<'_>, path: &[u8], target: &[u8], fact: &PathFact, hint: &Hint<'_>) -> Named {
@@ -76,6 +86,10 @@ fn judge(carrier: &Carrier<'_>, path: &[u8], target: &[u8], fact: &PathFact, hin
         }
         Ok(Some((row, source))) => {
             let listens = if row.listen { "listens" } else { "receives" };
+            if !row.listen && !hint.datagrams {
+                let seen = carrier.saw(source, format!("a datagram socket is bound to {} (inode {})", row.path.lossy(), row.inode));
+                return Named::new(State::Refused, "it takes datagrams, and no connections: nothing listens").with([seen]);
+            }
             let seen = carrier.saw(source, format!("a socket bound to {} {listens} (inode {})", row.path.lossy(), row.inode));
             let found = owner::of_listener(carrier.host, row.inode, Some(fact.uid), hint);
             let mut named = Named::new(State::Alive, format!("something {listens}")).with([seen]);
@@ -246,11 +260,20 @@ pub fn hint_of(path: &[u8]) -> Hint<'_> {
     let text = String::from_utf8_lossy(path).to_lowercase();
     let names = SERVERS.iter().find(|(part, _)| text.contains(part)).map_or(&[][..], |(_, names)| names);
     let numbers = base(path).split(|byte| !byte.is_ascii_digit()).filter_map(|part| std::str::from_utf8(part).ok()?.parse().ok());
-    Hint { names, pids: numbers.filter(|&pid| pid > 1).collect(), argument: Some(path) }
+    Hint { names, pids: numbers.filter(|&pid| pid > 1).collect(), argument: Some(path), datagrams: false }
 }
 
-/// A variable that holds the path of a Unix socket.
+/// A variable that holds the path of a Unix socket, of whichever kind.
+pub(super) fn examine_any(carrier: &Carrier<'_>, value: &[u8]) -> Named {
+    aged(carrier, value, &Hint { datagrams: true, ..hint_of(value) })
+}
+
+/// The path of a Unix socket to which programs connect.
 pub(super) fn examine_path(carrier: &Carrier<'_>, value: &[u8]) -> Named {
-    let found = at_path(carrier, value, &hint_of(value));
+    aged(carrier, value, &hint_of(value))
+}
+
+fn aged(carrier: &Carrier<'_>, value: &[u8], hint: &Hint<'_>) -> Named {
+    let found = at_path(carrier, value, hint);
     note_age(carrier, found.named, found.fact.as_ref())
 }

@@ -46,7 +46,7 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     let Some(place) = Place::parse(value) else {
         return Named::new(State::Unknown, "not of the form socket,pid,session, so no server can be looked up");
     };
-    let hint = Hint { names: &["tmux"], pids: vec![place.server], argument: None };
+    let hint = Hint { names: &["tmux"], pids: vec![place.server], ..Hint::default() };
     let found = socket::at_path(carrier, &place.socket, &hint);
     let mut named = found.named;
     if !carrier.shares_pids() {

@@ -1,7 +1,7 @@
 //! A terminal device such as `SSH_TTY`, and whether its number has been given to another session since.
 
 use crate::host::files::{FileKind, PathFact};
-use crate::host::{Raw, Stat, Unknown, Value};
+use crate::host::{Raw, Stat, Unknown, Value, View};
 use crate::verdict::State;
 
 use super::owner;
@@ -16,24 +16,42 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     let fact = match carrier.host.path(carrier.view, &path) {
         Ok(fact) => fact,
         Err(unknown) if unknown.is_absence() => {
-            return Named::new(State::Dangling, "the terminal is gone").with([carrier.saw(shown, "no such file")]);
+            return Named::new(State::Dangling, "the terminal is gone").with([carrier.saw(carrier.seen_at(&path), "no such file")]);
         }
         Err(unknown) => return Named::unknown(&shown, &unknown).with([carrier.saw(&shown, unknown.to_string())]),
     };
-    let seen = carrier.saw(&shown, described(&fact));
+    let seen = carrier.saw(carrier.seen_at(&path), described(&fact));
     if fact.kind != FileKind::Device {
         return Named::new(State::Dangling, format!("it is {}, not a terminal", fact.kind.word())).with([seen]);
     }
     let name = path.strip_prefix(b"/dev/").and_then(|name| std::str::from_utf8(name).ok());
     match (name, carrier.process) {
-        // Another mount namespace may have a devpts of its own, in which the same number is another terminal.
-        (Some(name), Some(process)) if carrier.view.mount.is_none() && name.starts_with("pts/") => {
-            let mut named = whose(carrier, process, name, &fact);
+        (Some(name), _) if NO_TERMINALS.contains(&name) => Named::new(State::Dangling, "it is a device, not a terminal").with([seen]),
+        (Some(name), Some(process)) if name.starts_with("pts/") => {
+            let mut named = if is_ours(carrier, &path, &fact) { whose(carrier, process, name, &fact) } else { elsewhere(carrier) };
             named.evidence.insert(0, seen);
             named
         }
         _ => Named::new(State::Alive, "the terminal is there").with([seen]),
     }
+}
+
+/// Devices below `/dev` that are no terminals, whatever names them one.
+const NO_TERMINALS: [&str; 6] = ["null", "zero", "full", "random", "urandom", "kmsg"];
+
+/// Whether what the carrier sees at the path is the terminal of this number among ours: another mount namespace may have a devpts
+/// of its own, in which the same number is another terminal.
+fn is_ours(carrier: &Carrier<'_>, path: &[u8], fact: &PathFact) -> bool {
+    carrier.view.mount.is_none() || carrier.host.path(View::OURS, path).is_ok_and(|ours| ours.inode == fact.inode)
+}
+
+/// A terminal of another devpts: who is on it cannot be told by its number. sshd's ends with the login's connection.
+fn elsewhere(carrier: &Carrier<'_>) -> Named {
+    let detail = "its number means a terminal of another namespace, and who is on that cannot be seen";
+    let Some(birth) = Connection::of_birth(carrier) else { return Named::new(State::Unknown, detail) };
+    let (standing, seen) = ssh::standing(carrier, &birth);
+    let state = if standing == Standing::Ended { "; the connection of birth has ended" } else { "" };
+    Named::new(State::Unknown, format!("{detail}{state}")).with([seen])
 }
 
 fn whose(carrier: &Carrier<'_>, process: &Stat, name: &str, fact: &PathFact) -> Named {

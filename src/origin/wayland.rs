@@ -40,7 +40,11 @@ pub fn path_of(value: &[u8], runtime_dir: Option<&[u8]>) -> Option<Vec<u8>> {
 pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     let Some(path) = path_of(value, carrier.environ.bytes("XDG_RUNTIME_DIR")) else {
         let detail = "a name below XDG_RUNTIME_DIR, which is not set to a directory: it leads nowhere";
-        return Named::new(State::Dangling, detail).with([carrier.saw("environ", "XDG_RUNTIME_DIR is not an absolute path")]);
+        let is = match carrier.environ.get("XDG_RUNTIME_DIR") {
+            None => "not set",
+            Some(_) => "no absolute path",
+        };
+        return Named::new(State::Dangling, detail).with([carrier.saw("environ", format!("XDG_RUNTIME_DIR is {is}"))]);
     };
     let found = socket::at_path(carrier, &path, &Hint::names(SERVERS));
     let mut named = socket::note_age(carrier, found.named, found.fact.as_ref());

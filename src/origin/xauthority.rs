@@ -4,9 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Fact, Raw, Unknown, xauth};
+use crate::host::{Fact, PathFact, Raw, Unknown, xauth};
 use crate::verdict::State;
 
+use super::access::{self, Allowed, READ, User};
 use super::address::{self, Where};
 use super::display::{Display, Way};
 use super::socket;
@@ -54,7 +55,7 @@ pub fn cookie(carrier: &Carrier<'_>) -> Fact<Cookie> {
     let Some(display) = carrier.environ.bytes("DISPLAY").and_then(Display::parse) else { return Ok(Cookie::NoDisplay) };
     let Some(file) = file_of(carrier) else { return Ok(Cookie::NoFile) };
     match carrier.host.document(carrier.view, &file, entries) {
-        Ok(document) if shut(carrier, document.stat.uid, document.stat.mode) => Ok(Cookie::NoFile),
+        Ok(document) if shut(carrier, &file, Some(&document.stat))?.is_some() => Ok(Cookie::NoFile),
         Ok(document) => {
             let entries = document.content.map_err(Unknown::Malformed)?;
             Ok(if entries.iter().any(|entry| fits(carrier, entry, &display)) { Cookie::Listed } else { Cookie::NotListed })
@@ -69,7 +70,7 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     if value.is_empty() {
         return Named::new(State::Dangling, "set to the empty string: clients read no cookie file, not even ~/.Xauthority");
     }
-    let shown = String::from_utf8_lossy(value).into_owned();
+    let shown = carrier.seen_at(value);
     if !value.starts_with(b"/") {
         return Named::new(State::Unknown, "a relative path: it means another place in every directory");
     }
@@ -78,12 +79,19 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
         Err(unknown) if unknown.is_absence() => {
             return Named::new(State::Dangling, "the file is gone").with([carrier.saw(shown, "no such file")]);
         }
-        Err(unknown) => return Named::unknown(&shown, &unknown).with([carrier.saw(&shown, unknown.to_string())]),
+        Err(unknown) => {
+            let named = match shut(carrier, value, None) {
+                Ok(Some(why)) => Named::new(State::Rejected, why),
+                _ => Named::unknown(&shown, &unknown),
+            };
+            return named.with([carrier.saw(&shown, unknown.to_string())]);
+        }
     };
     let seen = carrier.saw(&shown, socket::described(&document.stat));
-    if shut(carrier, document.stat.uid, document.stat.mode) {
-        let detail = format!("the file is uid {}'s with mode {:o}: this process may not read it", document.stat.uid, document.stat.mode);
-        return Named::new(State::Rejected, detail).with([seen]);
+    match shut(carrier, value, Some(&document.stat)) {
+        Ok(None) => {}
+        Ok(Some(why)) => return Named::new(State::Rejected, why).with([seen]),
+        Err(unknown) => return Named::unknown("whether this process may read it", &unknown).with([seen]),
     }
     let entries = match document.content {
         Ok(entries) => entries,
@@ -102,9 +110,24 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
     named
 }
 
-/// Whether the carrier is certainly kept out. An access list would show in the group's bits.
-fn shut(carrier: &Carrier<'_>, uid: u32, mode: u32) -> bool {
-    carrier.process.is_some_and(|process| process.euid != 0 && process.euid != uid && mode & 0o077 == 0)
+const MAY_NOT: &str = "may not read it";
+
+/// What certainly keeps the carrier from the file, which `stat` is of where it was read.
+fn shut(carrier: &Carrier<'_>, file: &[u8], stat: Option<&PathFact>) -> Fact<Option<String>> {
+    let own = || {
+        let stat = stat.filter(|stat| carrier.process.is_some_and(|own| User::of(carrier.host, own).may(stat, READ) == Allowed::No))?;
+        Some((file.to_vec(), stat.clone()))
+    };
+    let barrier = match own() {
+        Some(barrier) => Some(barrier),
+        None => access::kept_out(carrier, file, READ)?,
+    };
+    Ok(barrier.map(|barrier| access::in_words(carrier, file, &barrier, MAY_NOT)))
+}
+
+/// Whether the carrier is kept from the cookies that it would show to its display.
+pub(super) fn is_shut(carrier: &Carrier<'_>, file: &[u8]) -> bool {
+    !matches!(access::kept_out(carrier, file, READ), Ok(None))
 }
 
 fn fits(carrier: &Carrier<'_>, entry: &Entry, display: &Display) -> bool {

@@ -302,7 +302,9 @@ fn range(word: &[u8]) -> bool {
 fn path(word: &[u8]) -> bool {
     let word = word.strip_prefix(b"unix:").map_or(word, |rest| rest.strip_prefix(b"//").unwrap_or(rest));
     let rooted = matches!(word, b"." | b".." | b"~") || entropy::is_path(word);
-    rooted && made_of(word, 4096, b"/._@+,:~%-") && !entropy::random_argument_path(word) && !shapes::secret(word)
+    // A colon joins paths. Behind any other stands something else than a path: `/p:PASSWORD`, `/bot123456:TOKEN/sendMessage`.
+    let joined = memchr::memchr_iter(b':', word).all(|at| entropy::is_path(&word[at + 1..]) && word[1..at].contains(&b'/'));
+    rooted && joined && made_of(word, 4096, b"/._@+,:~-") && !entropy::random_argument_path(word) && !shapes::secret(word)
 }
 
 /// `server.js`, `headless-backend.so`.

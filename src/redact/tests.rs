@@ -167,6 +167,12 @@ fn secrets_in_command_lines_are_masked() {
         (&["x", "CANARY-innocent"], &["x", "<argv>"]),
         (&["title --token abc"], &["<secret-name>"]),
         (&["ssh", "me@host.example.org"], &["ssh", "<argv>"]),
+        // Options that look like paths: xfreerdp(1), smbclient's `//SERVER/SHARE%PASSWORD`, a bot's URL path.
+        (&["xfreerdp", "/u:bob", "/p:Hunter2Secret", "/v:h"], &["xfreerdp", "<argv>", "<argv>", "<argv>"]),
+        (&["xfreerdp", "/pass:hunter2", "/password:/hunter2"], &["xfreerdp", "<argv>", "<argv>"]),
+        (&["smbclient", "//h/s%Hunter2Secret"], &["smbclient", "<argv>"]),
+        (&["x", "/bot123456:AAHunter2Secretxyz/sendMessage"], &["x", "<argv>"]),
+        (&["x", "--path=/p:Hunter2Secret", "/usr/bin:/bin"], &["x", "<argv>", "/usr/bin:/bin"]),
     ];
     for (words, expected) in cases {
         assert_eq!(argv(words), expected, "{words:?}");

@@ -106,7 +106,7 @@ macro_rules! registry {
                     Problem::Dangling => { const KIND: Kind = Kind { id: concat!($word, ".dangling"), severity: Topic::$topic.severity(),
                         text: concat!("The process names ", $noun, " that is gone.") }; &KIND }
                     Problem::Rejected => &Kind { id: concat!($word, ".rejected"), severity: Severity::Error,
-                        text: concat!("The process names ", $noun, " that answers and refuses this client.") },
+                        text: concat!("The process names ", $noun, " that refuses this client, or that it may not open.") },
                     Problem::Foreign => &Kind { id: concat!($word, ".foreign"), severity: Severity::Warning,
                         text: concat!("The process names ", $noun, " that is alive and is not this terminal's.") },
                     Problem::Missing => &Kind { id: concat!($word, ".missing"), severity: Severity::Warning,

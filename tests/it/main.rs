@@ -22,3 +22,4 @@ mod run;
 mod snapshots;
 mod store;
 mod story;
+mod truths;

@@ -39,7 +39,12 @@ pub(super) fn finding(host: &Host, process: &AgentProcess) -> Option<Finding> {
 
 fn unread<'f>(host: &Host, roots: &Roots, files: &'f [Raw]) -> Option<(&'f Raw, Unknown)> {
     files.iter().find_map(|path| {
-        let reason = host.document(roots.view, path.as_bytes(), parse_registered).err()?;
+        let reason = match host.document(roots.view, path.as_bytes(), parse_registered) {
+            // Half-written, too large, or no file to read: what it would say is not known. What another account wrote says nothing.
+            Ok(document) if document.stat.uid == roots.uid => Unknown::Malformed(document.content.err()?),
+            Ok(_) => return None,
+            Err(reason) => reason,
+        };
         (!reason.is_absence()).then_some((path, reason))
     })
 }

@@ -134,6 +134,10 @@ fn label(daemon: &Daemon) -> String {
 }
 
 fn upper(text: &str) -> String {
+    // A file's name is not the beginning of a sentence.
+    if text.split(' ').next().is_some_and(|word| word.contains(['.', '/'])) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

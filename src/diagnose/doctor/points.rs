@@ -183,3 +183,9 @@ pub(super) fn is_used(topic: Topic) -> bool {
 pub(super) fn is_needed(topic: Topic) -> bool {
     matches!(topic, Topic::Display | Topic::Wayland | Topic::SshAgent | Topic::Bus)
 }
+
+/// What a process that lacks it does otherwise than this terminal, where the terminal's is alive: beside what a tool needs, its proxy,
+/// its sound, and the places of its sockets.
+pub(super) fn is_missed(topic: Topic) -> bool {
+    is_needed(topic) || matches!(topic, Topic::RuntimeDir | Topic::Proxy | Topic::Audio | Topic::Gpg | Topic::Containers)
+}

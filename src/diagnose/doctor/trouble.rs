@@ -6,13 +6,14 @@ use crate::host::{Entry, Environ, Fact, Raw, Value};
 use crate::origin::Carrier;
 use crate::origin::agent_socket::Scheme;
 use crate::origin::display::Display;
+use crate::origin::one_place;
 use crate::origin::xauthority::{self, Cookie};
 use crate::redact;
 use crate::verdict::registry::{Problem, Topic};
 use crate::verdict::{Finding, Outcome, State};
 
 use super::super::subject::Subject;
-use super::points::{Judged, is_needed, is_used, trouble_of};
+use super::points::{Judged, is_missed, is_needed, is_used, trouble_of};
 use super::{needs, usable};
 
 /// Where a link to the agent's socket can stand whatever login comes and goes.
@@ -65,9 +66,9 @@ pub fn daemon_findings<'p>(
             troubles.push(Trouble { topic, problem: Problem::Foreign, point, ours, taken, barred: barred(ours), relink: None });
         }
     }
-    let absent = |ours: &&Judged| {
-        ours.topic.is_some_and(is_needed) && ours.state() == State::Alive && points.iter().all(|point| point.name != ours.name)
-    };
+    // Set to the empty string counts as unset, as programs take it.
+    let has = |name: &str| points.iter().any(|point| point.name == name && point.state() != State::Missing);
+    let absent = |ours: &&Judged| ours.topic.is_some_and(is_missed) && ours.state() == State::Alive && !has(&ours.name);
     for ours in terminal_points.iter().filter(absent) {
         let Some(topic) = ours.topic else { continue };
         let (ours, barred) = (Some(ours), barred(Some(ours)));
@@ -198,7 +199,10 @@ impl<'p> Trouble<'p> {
             (Problem::Missing, _) if let Some(by) = taken => {
                 format!("{} is {}; {}'s {} is alive", point.name, needs::dropped(by), terminal.label, point.shown)
             }
-            (Problem::Missing, _) => format!("{} is not set; {}'s {} is alive", point.name, terminal.label, point.shown),
+            (Problem::Missing, _) => {
+                let unset = if carrier.environ.get(&point.name).is_some() { "set to the empty string" } else { "not set" };
+                format!("{} is {unset}; {}'s {} is alive", point.name, terminal.label, point.shown)
+            }
             (Problem::Foreign, Some(ours)) => {
                 let (theirs, own) = (of_login(*topic, daemon, point), of_login(*topic, terminal, ours));
                 format!("{}={}: alive{theirs}; {}'s is {}{own}", point.name, point.shown, terminal.label, ours.shown)
@@ -295,12 +299,12 @@ fn is_foreign(
     if matches!(topic, Topic::Display | Topic::SshAgent) && served.is_some() && served == serves(topic, terminal, ours) {
         return false;
     }
-    let file = |carrier: &Carrier<'_>, judged: &Judged| judged.value.clear().and_then(|path| carrier.host.path(carrier.view, path).ok());
-    let (theirs, own) = (file(carrier, point), file(terminal_carrier, ours));
+    let theirs = point.value.clear().and_then(|path| carrier.host.path(carrier.view, path).ok());
     // A link to an agent is kept so that logins come and go behind it.
-    let is_link = topic == Topic::SshAgent && theirs.as_ref().is_some_and(|fact| fact.link.is_some() && fact.kind == FileKind::Socket);
-    let is_one = theirs.zip(own).is_some_and(|(theirs, own)| theirs.inode == own.inode);
-    !is_link && !is_one
+    let is_link = topic == Topic::SshAgent && theirs.is_some_and(|fact| fact.link.is_some() && fact.kind == FileKind::Socket);
+    let values = point.value.clear().zip(ours.value.clear());
+    let is_one = || values.is_some_and(|(theirs, own)| one_place::is_one(topic, (carrier, theirs), (terminal_carrier, own)));
+    !is_link && !one_place::is_one_server(&point.named, &ours.named) && !is_one()
 }
 
 fn differ(a: &Value, b: &Value) -> bool {

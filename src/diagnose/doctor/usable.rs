@@ -2,17 +2,11 @@
 //! root's login and root's agent are of no use to another account.
 
 use crate::host::{Host, PathFact};
+use crate::origin::access::{Allowed, User};
 use crate::origin::{Carrier, bus, wayland, xauthority};
 use crate::verdict::registry::Topic;
 
 use super::super::subject::Subject;
-
-/// One who wants to use it.
-struct User {
-    uid: u32,
-    /// The groups of the process; none where they could not be read.
-    groups: Option<Vec<u32>>,
-}
 
 /// What of a file has to be allowed.
 #[derive(Clone, Copy)]
@@ -35,7 +29,7 @@ pub fn barred(terminal: &Subject, carrier: &Carrier<'_>, daemon: &Subject, topic
     if terminal.stat.as_ref().is_some_and(|own| own.euid == stat.euid) {
         return None;
     }
-    let user = &User { uid: stat.euid, groups: carrier.host.process(stat.pid).groups().ok() };
+    let user = &User::of(carrier.host, stat);
     let (path, wanted) = match topic {
         Topic::Display => match xauthority::file_of(carrier) {
             Some(path) => (path, Wanted::Read),
@@ -82,51 +76,7 @@ fn refused(host: &Host, carrier: &Carrier<'_>, path: &[u8], user: &User, allowed
     }
 }
 
-/// By the bits of the owner, of the group or of everybody, as the kernel does. Where the groups are not known, both of the latter have
-/// to allow it: a value that may be of no use is not offered.
+/// Where that is not certain, a value that may be of no use is not offered.
 fn may(fact: &PathFact, user: &User, bit: u32) -> bool {
-    if user.uid == 0 {
-        return true;
-    }
-    let bits = if fact.uid == user.uid {
-        fact.mode >> 6
-    } else {
-        match (fact.gid, &user.groups) {
-            (Some(gid), Some(groups)) if groups.contains(&gid) => fact.mode >> 3,
-            (Some(_), Some(_)) => fact.mode,
-            _ => fact.mode & fact.mode >> 3,
-        }
-    };
-    bits & bit != 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::FileKind;
-
-    #[test]
-    fn the_group_s_bits_count_for_its_members_alone() {
-        let fact = |mode, gid| PathFact {
-            kind: FileKind::Socket,
-            link: None,
-            mode,
-            uid: 1,
-            gid,
-            bytes: 0,
-            inode: (0, 0),
-            modified_ms: 0,
-            changed_ms: 0,
-        };
-        let user = |uid, groups: Option<&[u32]>| User { uid, groups: groups.map(<[u32]>::to_vec) };
-        let may_connect = |mode, gid, user: &User| may(&fact(mode, gid), user, 0o2);
-        assert!(may_connect(0o660, Some(7), &user(2, Some(&[5, 7]))));
-        assert!(!may_connect(0o660, Some(7), &user(2, Some(&[5]))));
-        assert!(!may_connect(0o606, Some(7), &user(2, Some(&[7]))), "a member gets what the group gets, and not more");
-        assert!(may_connect(0o606, Some(7), &user(2, Some(&[5]))));
-        assert!(!may_connect(0o660, Some(7), &user(2, None)) && !may_connect(0o606, None, &user(2, Some(&[7]))));
-        assert!(may_connect(0o666, None, &user(2, None)));
-        assert!(!may_connect(0o066, Some(7), &user(1, Some(&[7]))), "nor does the owner");
-        assert!(may_connect(0, Some(7), &user(0, None)));
-    }
+    user.may(fact, bit) == Allowed::Yes
 }

@@ -60,6 +60,13 @@ impl Narrow {
             return Err(unknown_agent(name, format!("no agent {name:?} is known")));
         }
         if let Some(user) = self.user.as_ref().filter(|user| !is_account(host, user)) {
+            if let Some(lost) = host.lost_users() {
+                return Err(Problem::new(
+                    Exit::Undetermined,
+                    format!("whether there is an account {user:?} in this snapshot is not known: {lost}"),
+                )
+                .hint("Give its uid, or take the snapshot again."));
+            }
             let place = if host.is_captured() { "in this snapshot" } else { "on this machine" };
             return Err(Problem::new(Exit::NotFound, format!("there is no account {user:?} {place}"))
                 .hint("Give a login name or a uid. An account of a directory service may be known by its uid alone."));

@@ -77,6 +77,17 @@ fn a_listener_of_a_third_account_is_not_the_forward_of_this_login() {
     assert_eq!(made.named(Kind::Display, DISPLAY, &[A, &format!("SUDO_UID={THIRD}")]).liveness.state, State::Alive);
 }
 
+/// `su` keeps DISPLAY and SSH_CONNECTION, and no parent of the process tells any more who logged in.
+#[test]
+fn a_forward_of_the_account_before_su_is_not_called_another_s() {
+    const FIRST: u32 = 64_001;
+    let mut made = MadeUp::new();
+    made.connected("127.0.0.2:50001", 901).listens_as(FIRST, "127.0.0.1:6010", 610);
+    assert_eq!(state(&made.named(Kind::Display, DISPLAY, &[A])), (State::Unknown, None));
+    made.hang_up(901);
+    assert_eq!(state(&made.named(Kind::Display, DISPLAY, &[A])), (State::Reused, Some(false)), "the connection of birth is gone");
+}
+
 #[test]
 fn a_pid_in_a_value_means_nothing_where_the_pid_namespace_is_another_or_unknown() {
     let made = MadeUp::new();

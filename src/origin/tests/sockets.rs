@@ -99,16 +99,18 @@ fn a_socket_bound_by_another_name_of_the_same_file_listens() {
 fn addresses_of_many_forms() {
     let mut made = MadeUp::new();
     made.socket("/run/user/7/pulse/native", Some(5)).unix_row("@kitty-7", 6).listens("127.0.0.1:2375", 7).listens("127.0.0.1:3128", 8);
-    made.socket("/run/user/7/pipewire-0", Some(9));
+    made.socket("/run/user/7/pipewire-0", Some(9)).socket("/run/user/7/sp ace.sock", Some(10));
     let state = |value: &str| made.named(Kind::SocketAddress, value, &["XDG_RUNTIME_DIR=/run/user/7"]).liveness.state;
     for (value, expected) in [
         ("unix:/run/user/7/pulse/native", State::Alive),
-        ("{0123}unix:/run/user/7/pulse/native tcp:elsewhere:4713", State::Alive),
         ("/run/user/7/pulse/native", State::Alive),
         ("/run/user/7/pulse/native:4711:1", State::Alive),
         ("unix:@kitty-7", State::Alive),
         ("unix:@kitty-8", State::Refused),
-        ("pipewire-0", State::Alive),
+        ("pipewire-0", State::Unknown),
+        ("unix:///run/user/7/sp ace.sock", State::Alive),
+        ("/run/user/7/sp ace.sock", State::Alive),
+        ("/run/user/7/sp ace.sock:4711:1", State::Alive),
         ("tcp://127.0.0.1:2375", State::Alive),
         ("tcp:localhost:2376", State::Refused),
         ("localhost:2375", State::Alive),
@@ -123,6 +125,27 @@ fn addresses_of_many_forms() {
     }
     let proxy = made.named(Kind::SocketAddress, "http://user:secret@192.0.2.1:3128/", &[]);
     assert!(!format!("{proxy:?}").contains("secret"), "{proxy:?}");
+}
+
+/// The forms of pulse-client.conf(5).
+#[test]
+fn a_sound_server_by_socket_or_by_host() {
+    let mut made = MadeUp::new();
+    made.socket("/run/user/7/pulse/native", Some(5)).listens("127.0.0.1:4713", 7);
+    let state = |value: &str| made.named(Kind::PulseServer, value, &["XDG_RUNTIME_DIR=/run/user/7"]).liveness.state;
+    for (value, expected) in [
+        ("{0123}unix:/run/user/7/pulse/native tcp:elsewhere:4713", State::Alive),
+        ("/run/user/7/pulse/native", State::Alive),
+        ("/run/user/7/pulse/gone /run/user/7/pulse/native", State::Alive),
+        ("/run/user/7/pulse/gone", State::Dangling),
+        ("mediahost", State::Unknown),
+        ("localhost", State::Alive),
+        ("tcp:127.0.0.1", State::Alive),
+        ("tcp4:localhost:4714", State::Refused),
+        ("tcp6:[::1]:4713", State::Refused),
+    ] {
+        assert_eq!(state(value), expected, "{value}");
+    }
 }
 
 #[test]

@@ -47,6 +47,28 @@ fn a_registration_that_agrees_is_given_to_its_process() {
     assert_eq!((&registration.pid, &registration.listener, registration.deleted_exe), (&PidFact::Agent, &ListenerFact::Named, Some(false)));
 }
 
+/// What a file would say that was written by half, or is none, is not known: it may name the service.
+#[test]
+fn a_file_that_cannot_be_understood_proves_no_absence() {
+    let outcome = |made: &Made| {
+        let host = made.host();
+        let service = discover(&host).unwrap().into_iter().find(|process| process.stat.pid == 20).unwrap();
+        super::super::unregistered::finding(&host, &service).map(|finding| finding.outcome)
+    };
+    let whole = line(20, "0.0.0-next-16350", 49374);
+    assert_eq!(outcome(&machine(&whole)), None);
+    assert_eq!(outcome(&machine(&line(77, "0.0.0-next-16350", 49374))), Some(Outcome::Confirmed));
+    assert_eq!(outcome(&machine(&whole[..whole.len() / 2])), Some(Outcome::Undetermined));
+    assert_eq!(outcome(&machine(&format!("{whole}{}", " ".repeat(2 << 20)))), Some(Outcome::Undetermined));
+    let fifo = machine("");
+    std::fs::remove_file(fifo.at(FILE)).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, fifo.at(FILE), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    assert_eq!(outcome(&fifo), Some(Outcome::Undetermined));
+    let none = machine("");
+    std::fs::remove_file(none.at(FILE)).unwrap();
+    assert_eq!(outcome(&none), Some(Outcome::Confirmed));
+}
+
 #[test]
 fn every_disagreement_is_told() {
     assert_eq!(findings(&machine(&line(77, "0.0.0-next-16350", 49376))), confirmed(&["registration.pid"]));
