@@ -91,11 +91,17 @@ pub type Barrier = (Vec<u8>, PathFact);
 /// A snapshot has lost what would tell.
 pub fn kept_out(carrier: &Carrier<'_>, path: &[u8], bit: u32) -> Fact<Option<Barrier>> {
     let Some(stat) = carrier.process else { return Ok(None) };
+    // Most often the account alone decides, and nothing more of the process needs to be read.
+    let account = User { uid: stat.euid, groups: None, caps: Some(0) };
+    if barrier(carrier, path, (bit, LINKS), &|fact, bit| account.may(fact, bit) != Allowed::Yes)?.is_none() {
+        return Ok(None);
+    }
     carrier.host.lost_fact(&format!("processes/{}.json", stat.pid), &["groups", "capabilities"])?;
-    barrier(carrier, &User::of(carrier.host, stat), path, bit, LINKS)
+    let user = User::of(carrier.host, stat);
+    barrier(carrier, path, (bit, LINKS), &|fact, bit| user.may(fact, bit) == Allowed::No)
 }
 
-fn barrier(carrier: &Carrier<'_>, user: &User, path: &[u8], bit: u32, links: u8) -> Fact<Option<Barrier>> {
+fn barrier(carrier: &Carrier<'_>, path: &[u8], (bit, links): (u32, u8), bars: &dyn Fn(&PathFact, u32) -> bool) -> Fact<Option<Barrier>> {
     let slashes = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     for end in slashes.chain([path.len()]) {
         let Ok(fact) = carrier.host.path(carrier.view, &path[..end]) else {
@@ -106,11 +112,11 @@ fn barrier(carrier: &Carrier<'_>, user: &User, path: &[u8], bit: u32, links: u8)
         if let Some(link) = fact.link.as_ref().filter(|_| links > 0) {
             let beside = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
             let aim = if link.as_bytes().starts_with(b"/") { link.0.clone() } else { [&path[..beside], link.as_bytes()].concat() };
-            if let Some(found) = barrier(carrier, user, &aim, bit, links - 1)? {
+            if let Some(found) = barrier(carrier, &aim, (bit, links - 1), bars)? {
                 return Ok(Some(found));
             }
         }
-        if user.may(&fact, bit) == Allowed::No {
+        if bars(&fact, bit) {
             return Ok(Some((path[..end].to_vec(), fact)));
         }
     }
