@@ -3,8 +3,9 @@
 //! A store is foreign input. Views and triggers are off, functions in a schema untrusted, everything but reading denied at
 //! compile time of each statement, and what runs long is asked every few hundred steps whether it may go on.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -81,6 +82,47 @@ pub struct Clock {
     until_ms: Arc<AtomicU64>,
     /// Thousands of steps.
     steps: Arc<AtomicU64>,
+    hurry: Arc<Mutex<Hurry>>,
+}
+
+/// Whether somebody waits for the connection to be gone.
+#[derive(Default)]
+enum Hurry {
+    /// Nobody, or no more.
+    #[default]
+    Not,
+    /// A host may, which is looked at at this time, and after each moment from then on.
+    Beside { next_ms: u64, moment_ms: u64, seen_calm: bool, is_calm: Box<dyn Fn() -> bool + Send> },
+    /// It did: the connection is of no use any more.
+    Over,
+}
+
+impl fmt::Debug for Hurry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Hurry::Not => "Not",
+            Hurry::Beside { .. } => "Beside",
+            Hurry::Over => "Over",
+        })
+    }
+}
+
+impl Hurry {
+    fn is_over(&mut self, now_ms: u64) -> bool {
+        match self {
+            Hurry::Not => false,
+            Hurry::Over => true,
+            Hurry::Beside { next_ms, .. } if now_ms < *next_ms => false,
+            Hurry::Beside { next_ms, moment_ms, seen_calm, is_calm } => {
+                if is_calm() {
+                    (*next_ms, *seen_calm) = (now_ms.saturating_add(*moment_ms), true);
+                    return false;
+                }
+                *self = Hurry::Over;
+                true
+            }
+        }
+    }
 }
 
 /// Steps between two looks at the clock.
@@ -98,7 +140,8 @@ const BYTES_A_MS: u64 = 512;
 
 impl Clock {
     fn new() -> Clock {
-        let clock = Clock { since: Instant::now(), until_ms: Arc::default(), steps: Arc::new(AtomicU64::new(STEPS_ANYWAY)) };
+        let clock =
+            Clock { since: Instant::now(), until_ms: Arc::default(), steps: Arc::new(AtomicU64::new(STEPS_ANYWAY)), hurry: Arc::default() };
         clock.extend(PATIENCE);
         clock
     }
@@ -118,11 +161,32 @@ impl Clock {
         self.extend(PATIENCE.saturating_add(Duration::from_millis(bytes / BYTES_A_MS)));
     }
 
+    fn hurrying(&self) -> std::sync::MutexGuard<'_, Hurry> {
+        self.hurry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No more than a moment from now on, and another one as often as `is_calm` says that nobody is kept waiting.
+    pub fn hurry(&self, moment: Duration, is_calm: impl Fn() -> bool + Send + 'static) {
+        let moment_ms = u64::try_from(moment.as_millis()).unwrap_or(u64::MAX);
+        let next_ms = self.now_ms().saturating_add(moment_ms);
+        *self.hurrying() = Hurry::Beside { next_ms, moment_ms, seen_calm: false, is_calm: Box::new(is_calm) };
+    }
+
+    /// Ends the hurry when nobody was kept waiting for the first moment; tells whether there is none now.
+    pub fn settle(&self) -> bool {
+        let mut hurry = self.hurrying();
+        if matches!(*hurry, Hurry::Beside { seen_calm: true, .. }) {
+            *hurry = Hurry::Not;
+        }
+        matches!(*hurry, Hurry::Not)
+    }
+
     /// Counts another thousand steps, and tells whether that was one too many.
     fn is_over(&self) -> bool {
         let spent = |left: u64| left.checked_sub(1);
         self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).is_err()
             || self.now_ms() > self.until_ms.load(Ordering::Relaxed)
+            || self.hurrying().is_over(self.now_ms())
     }
 }
 

@@ -11,7 +11,9 @@
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
@@ -61,8 +63,8 @@ pub struct Opened {
     /// Time limits of the connection.
     pub clock: Clock,
     path: PathBuf,
-    /// It may be read for a [`MOMENT`] only, and then from a copy.
-    hurry: bool,
+    /// Its host may begin to wait for us: see [`MOMENT`].
+    beside_host: Option<Frames>,
     /// Held until the connection is gone: closing any file of a database drops the process's locks on it.
     _guard: Option<File>,
     copy: Option<PrivateCopy>,
@@ -71,9 +73,43 @@ pub struct Opened {
 /// How often a store is asked again that changed while it was read.
 pub const AGAIN: usize = 4;
 
-/// How long a store that a host has open is read together with it. As long as a transaction of ours lasts, the host's WAL cannot begin anew and
-/// grows with everything that it commits; a question that takes longer is put to a private copy. An answer is of one moment either way.
+/// How long a store is read together with a host that writes. As long as a transaction of ours lasts, the host's WAL cannot begin anew and
+/// grows with everything that it commits; so after each moment it is looked at what came, and after more than [`CALM`] frames the question
+/// is put to a private copy. An answer is of one moment either way.
 const MOMENT: Duration = Duration::from_millis(500);
+
+/// Frames that a host may commit while we read: by itself it begins its WAL anew after a thousand.
+const CALM: u32 = 200;
+
+/// How many frames a host committed since a store was opened together with it, by the head of `-shm` (WAL-index format).
+#[derive(Clone, Debug)]
+struct Frames {
+    /// Opened before the connection and closed after it: to close it takes all of this process's locks on the file away.
+    shm: Arc<File>,
+    first: (u32, [u8; 8]),
+}
+
+impl Frames {
+    fn of(shm: File) -> Option<Frames> {
+        let shm = Arc::new(shm);
+        Frames::now(&shm).map(|first| Frames { shm, first })
+    }
+
+    /// `mxFrame`, and the salts, which are others when the WAL began anew.
+    fn now(shm: &File) -> Option<(u32, [u8; 8])> {
+        const MX_FRAME: u64 = 16;
+        const SALT: u64 = 32;
+        let (mut frames, mut salt) = ([0; 4], [0; 8]);
+        shm.read_exact_at(&mut frames, MX_FRAME).ok()?;
+        shm.read_exact_at(&mut salt, SALT).ok()?;
+        Some((u32::from_ne_bytes(frames), salt))
+    }
+
+    fn are_few(&self) -> bool {
+        let (first, salt) = self.first;
+        Frames::now(&self.shm).is_some_and(|(now, now_salt)| CALM >= if salt == now_salt { now.saturating_sub(first) } else { now })
+    }
+}
 
 /// How often the way is chosen anew while hosts come and go.
 const TRIES: usize = 8;
@@ -134,10 +170,12 @@ impl Opened {
         if !still("-wal") || !still("-shm") {
             return Err(Refusal::Moved);
         }
+        let frames = Frames::of(beside::open(&beside::name(path, "-shm"))?).ok_or(Refusal::Moved)?;
         // As root SQLite would give the -shm to its owner once more, which moves its change time.
         quiet::not_as_root(seen.uid, || {
             let conn = connect(path, "mode=ro&readonly_shm=1", false)?;
-            Opened::start(conn, ReadAs::Shared, path, seen, Some(guard), None)
+            let opened = Opened::start(conn, ReadAs::Shared, path, seen, Some(guard), None)?;
+            Ok(Opened { beside_host: Some(frames), ..opened })
         })
     }
 
@@ -151,7 +189,7 @@ impl Opened {
         Opened::start(conn, ReadAs::PrivateCopy, path, seen, None, Some(copy))
     }
 
-    /// Opens it for a question that took longer than a [`MOMENT`]: from a private copy. That is made while nobody is held up, and made good while
+    /// Opens it for a question that took too long beside a host that writes: from a private copy. That is made while nobody is held up, and made good while
     /// a transaction of ours keeps the WAL from beginning anew. Where there is no room for one, together with its host after all: an answer is worth more than the size of a WAL.
     ///
     /// # Errors
@@ -159,7 +197,7 @@ impl Opened {
     pub fn open_long(path: &Path, progress: &Progress) -> Result<Opened, Refusal> {
         let draft = PrivateCopy::draft(path, progress);
         let mut opened = Opened::open(path, progress)?;
-        opened.hurry = false;
+        opened.beside_host = None;
         let Some(guard) = opened._guard.as_ref().filter(|_| opened.read_as == ReadAs::Shared) else { return Ok(opened) };
         match draft.and_then(|draft| draft.of_held(guard, path)) {
             Ok(copy) => {
@@ -174,7 +212,7 @@ impl Opened {
 
     /// Whether an answer that did not come in time has to be asked for with [`Opened::open_long`].
     pub fn is_hurried(&self) -> bool {
-        self.hurry
+        self.beside_host.is_some()
     }
 
     /// Opens it so that its base can be judged alone: from a private copy, where its WAL has anything in it.
@@ -208,7 +246,8 @@ impl Opened {
             }
             (ReadAs::Shared, _) => quiet::not_as_root(self.beside.uid, || {
                 let conn = connect(&self.path, "mode=ro&readonly_shm=1", false)?;
-                Opened::start(conn, ReadAs::Shared, &self.path, self.beside.clone(), None, None)
+                let opened = Opened::start(conn, ReadAs::Shared, &self.path, self.beside.clone(), None, None)?;
+                Ok(Opened { beside_host: self.beside_host.clone(), ..opened })
             }),
             _ => Opened::immutable(&self.path, self.beside.clone()),
         }
@@ -243,15 +282,14 @@ impl Opened {
         conn.execute_batch("begin")?;
         conn.prepare("select 1 from sqlite_schema limit 1")?.query([])?.next()?;
         armour::close_up(&mut conn)?;
-        let hurry = read_as == ReadAs::Shared;
-        Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), hurry, _guard: guard, copy })
+        Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), beside_host: None, _guard: guard, copy })
     }
 
-    /// Lets it take what reading all of the store takes, and no more; beside a host no more than a [`MOMENT`].
+    /// Lets it take what reading all of the store takes, and no more; beside a host that writes no more than a moment (half a second).
     pub fn whole(&self) {
         self.clock.allow(self.bytes());
-        if self.hurry {
-            self.clock.extend(MOMENT);
+        if let Some(frames) = self.beside_host.clone() {
+            self.clock.hurry(MOMENT, move || frames.are_few());
         }
     }
 

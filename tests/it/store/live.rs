@@ -111,6 +111,28 @@ fn a_thousand_commits_a_second_and_two_hundred_looks() {
 }
 
 #[test]
+fn a_long_question_beside_a_host_that_writes_is_put_to_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, home) = (written(dir.path()), home());
+    let host = need!(Host::open(
+        &path,
+        "insert into event with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000000) \
+         select 'evt_x' || i, 'ses_x' || (i % 50), i, 1, 'session.step.started.1', hex(zeroblob(20)) from n; pragma wal_checkpoint(truncate); \
+         update session set title = 'live'"
+    ));
+    let way = |question: &str| db(home.path(), &path, &[question, "--json"]).json()["data"]["read_as"].clone();
+    // Nobody waits for us as long as nothing is committed.
+    assert_eq!(way("events"), "shared");
+    let writer = need!(Writer::start(&path));
+    let events = db(home.path(), &path, &["events", "--json"]).json();
+    assert_eq!((&events["data"]["read_as"], &events["data"]["events"]["count"]), (&"private_copy".into(), &2_000_000.into()));
+    assert_eq!(way("kv"), "shared");
+    assert_eq!(writer.stop().3, "", "the host noticed us");
+    host.close();
+    super::state::assert_clean(home.path());
+}
+
+#[test]
 fn a_reader_of_our_output_that_sleeps_holds_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path());

@@ -238,21 +238,3 @@ fn what_a_stranger_cannot_see_is_not_well() {
     }
     host.close();
 }
-
-#[test]
-fn a_long_question_is_put_to_a_copy() {
-    let (dir, home) = (tempfile::tempdir().unwrap(), home());
-    let path = dir.path().join("store.db");
-    drop(filled(&path, "wal"));
-    let host = need!(Host::open(
-        &path,
-        "insert into event with recursive n(i) as (select 1 union all select i + 1 from n where i < 900000) \
-         select 'evt_x' || i, 'ses_x' || (i % 50), i, 1, 'session.step.started.1', hex(zeroblob(20)) from n; pragma wal_checkpoint(truncate); \
-         update session set title = 'live'"
-    ));
-    let events = db(home.path(), &path, &["events", "--json"]).json();
-    assert_eq!((&events["data"]["read_as"], &events["data"]["events"]["count"]), (&"private_copy".into(), &900_020.into()));
-    assert_eq!(db(home.path(), &path, &["kv", "--json"]).json()["data"]["read_as"], "shared");
-    super::state::assert_clean(home.path());
-    host.close();
-}

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use crate::report::{Problem, Progress};
 use crate::store::{Opened, ReadAs, Refusal, Tables};
@@ -66,8 +67,8 @@ enum Cut {
     End(End),
 }
 
-/// Reads to the end in a thread of its own, and lets the store go, while rows are still handed on. Where it may only be read for a moment,
-/// none is handed on before that is over, for then the same question is put to a copy.
+/// Reads to the end in a thread of its own, and lets the store go, while rows are still handed on. None is handed on before it is known
+/// that the host writes little meanwhile: where it writes much, the same question is put to a copy.
 fn beside_a_host(
     mut opened: Opened,
     tables: &Tables,
@@ -76,7 +77,7 @@ fn beside_a_host(
     progress: &Progress,
     tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), Cut> {
-    let hurried = opened.is_hurried();
+    let clock = opened.clock.clone();
     let spool = Spool::default();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
@@ -89,7 +90,10 @@ fn beside_a_host(
             reading.join().unwrap_or_else(|_| Err(Refusal::Io("the reader of the store ended".to_owned()).into()))
         };
         let (mut reading, mut read) = (Some(reading), Ok(()));
-        if let Some(reading) = reading.take_if(|_| hurried) {
+        while !clock.settle() && reading.as_ref().is_some_and(|reading| !reading.is_finished()) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if let Some(reading) = reading.take_if(|_| !clock.settle()) {
             read = join(reading);
             if matches!(read, Err(End::Store(Refusal::Endless))) {
                 return Err(Cut::Moment);
