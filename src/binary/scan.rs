@@ -19,6 +19,8 @@ use super::read::ReadAt;
 const UNIT: u64 = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 /// So much is read at once: it stays in the core's own cache until it has been searched.
 const BLOCK: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
+/// Where reads begin, in the file and in memory: the kernel copies whole pages a good deal faster.
+const PAGE: usize = if cfg!(test) { 16 } else { 4 << 10 };
 /// So much is read first to find the end of a line.
 const LINE: u64 = if cfg!(test) { 16 } else { 4 << 10 };
 /// With the hash: blocks that one thread has read and the other has not yet hashed.
@@ -238,13 +240,16 @@ fn spread(file: &dyn ReadAt, set: &Set, pass: Pass<'_>) -> io::Result<Scanned> {
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let found = Mutex::new(Vec::new());
     let work = || {
-        let mut buffer = vec![0; set.longest - 1 + BLOCK];
+        let mut memory = vec![0; PAGE + (set.longest - 1).next_multiple_of(PAGE) + BLOCK];
+        let at = memory.as_ptr().align_offset(PAGE).min(PAGE);
+        let end = memory.len() - PAGE + at;
+        let buffer = &mut memory[at..end];
         loop {
             let unit = next.fetch_add(1, Ordering::Relaxed);
             if unit >= units {
                 return;
             }
-            let counted = stretch(file, set, pass.offsets, unit, unit + 1 == units, &mut buffer);
+            let counted = stretch(file, set, pass.offsets, unit, unit + 1 == units, buffer);
             (pass.told)(done.fetch_add(UNIT, Ordering::Relaxed) + UNIT);
             let failed = counted.is_err();
             found.lock().unwrap_or_else(PoisonError::into_inner).push((unit, counted));
@@ -278,30 +283,33 @@ fn spread(file: &dyn ReadAt, set: &Set, pass: Pass<'_>) -> io::Result<Scanned> {
 }
 
 /// The lines that begin in a unit: from behind the first line break at or behind its last byte before, to behind the first one
-/// at or behind its own last byte. A file without line breaks is one stretch, of the first unit.
+/// at or behind its own last byte. A file without line breaks is one stretch, of the first unit. Read is into the last block of the
+/// buffer; what is kept of the piece before ends where that begins.
 fn stretch(file: &dyn ReadAt, set: &Set, keep: usize, unit: u64, last: bool, buffer: &mut [u8]) -> io::Result<(Vec<Count>, u64)> {
     let mut counter = Counter::new(set, keep);
     let border = |number: u64| (number * UNIT).saturating_sub(1);
-    let (mut at, close) = (border(unit), border(unit + 1));
+    let (open, close, lead) = (border(unit), border(unit + 1), buffer.len() - BLOCK);
+    let mut at = open - open % PAGE as u64;
     let (mut carried, mut started, mut bytes) = (0usize, unit == 0, 0u64);
     loop {
         // Behind the border only the rest of a line is wanted, which is short, unless there are no lines.
         let rest = if at > close { (at - close).max(LINE) } else { close + 1 - at };
         let wanted = if last { BLOCK } else { BLOCK.min(usize::try_from(rest).unwrap_or(BLOCK)) };
-        let read = file.read_at(at, &mut buffer[carried..carried + wanted])?;
+        let read = file.read_at(at, &mut buffer[lead..lead + wanted])?;
         if read == 0 {
             return Ok((counter.counts, bytes));
         }
-        let mut fresh = carried..carried + read;
+        let mut fresh = lead..lead + read;
         let mut ends = false;
         if !last && at + read as u64 > close {
-            let from = carried + close.saturating_sub(at) as usize;
+            let from = lead + close.saturating_sub(at) as usize;
             if let Some(line) = memchr::memchr(b'\n', &buffer[from..fresh.end]) {
                 fresh.end = from + line + 1;
                 ends = true;
             }
         }
         if !started {
+            fresh.start += (open.saturating_sub(at) as usize).min(read);
             match memchr::memchr(b'\n', &buffer[fresh.clone()]) {
                 Some(line) => {
                     fresh.start += line + 1;
@@ -315,14 +323,14 @@ fn stretch(file: &dyn ReadAt, set: &Set, keep: usize, unit: u64, last: bool, buf
             }
         }
         bytes += fresh.len() as u64;
-        counter.feed(&buffer[..fresh.end], at - carried as u64, fresh.start);
+        let begin = lead - carried;
+        counter.feed(&buffer[begin..fresh.end], at - carried as u64, fresh.start - begin);
         if ends {
             return Ok((counter.counts, bytes));
         }
         at += read as u64;
-        let kept = (set.longest - 1).min(fresh.end);
-        buffer.copy_within(fresh.end - kept..fresh.end, 0);
-        carried = kept;
+        carried = (set.longest - 1).min(fresh.end - begin);
+        buffer.copy_within(fresh.end - carried..fresh.end, lead - carried);
     }
 }
 
