@@ -52,6 +52,13 @@ pub struct Operation {
     pub offset: u64,
 }
 
+impl Operation {
+    /// The id that its host's contract knows it by, as far as the code tells.
+    pub fn name(&self) -> &str {
+        self.identifier.as_ref().unwrap_or(&self.id)
+    }
+}
+
 /// A registration whose path could not be made out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Unresolved {

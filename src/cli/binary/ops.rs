@@ -6,11 +6,15 @@ use crate::host::http::Password;
 use crate::report::{Exit, Page, Report, Style, Text};
 
 /// List the REST operations that a program's JavaScript registers: id, method, path, and where
+///
+/// The table names an operation as its host's contract does, where the code tells. In JSON `id` is the name that it is registered by, and
+/// `identifier` the contract's, where that is another.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     file: FileArgs,
-    /// Compare with an OpenAPI document: a file, or a URL on this machine (asked with GET)
+    /// Compare with an OpenAPI document: a file, or a URL on this machine (asked with GET). What the document does not list is `extra`;
+    /// some releases' own lists a part of what they answer
     #[arg(long, value_name = "FILE|URL")]
     against: Option<String>,
     /// Ask the URL also where it is not on this machine
@@ -42,19 +46,19 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
     page.gap();
     if let Some(against) = &data.against {
         let rows = [
-            against.missing.iter().map(|listed| ("missing", &listed.method, &listed.path, listed.id.clone())).collect::<Vec<_>>(),
-            against.extra.iter().map(|one| ("extra", one.method.as_ref().unwrap_or(&one.path), &one.path, one.id.clone())).collect(),
+            against.missing.iter().map(|listed| ("missing", listed.method.as_str(), &listed.path, listed.id.clone())).collect::<Vec<_>>(),
+            against.extra.iter().map(|one| ("extra", one.method.as_deref().unwrap_or("?"), &one.path, one.name().to_owned())).collect(),
             against
                 .changed
                 .iter()
                 .map(|both| {
                     let method = both.bundle.method.as_deref().unwrap_or("?");
-                    let id = format!("{}, in the bundle {method} {} {}", both.contract.id, both.bundle.path, both.bundle.id);
-                    ("changed", &both.contract.method, &both.contract.path, id)
+                    let id = format!("{}, in the bundle {method} {} {}", both.contract.id, both.bundle.path, both.bundle.name());
+                    ("changed", both.contract.method.as_str(), &both.contract.path, id)
                 })
                 .collect(),
         ];
-        let cells = |(what, method, path, id): (&str, &String, &String, String)| {
+        let cells = |(what, method, path, id): (&str, &str, &String, String)| {
             vec![Text::styled(Style::Warn, what), Text::plain(method), Text::plain(path), Text::plain(id)]
         };
         page.table(0, vec!["", "METHOD", "PATH", "ID"], rows.into_iter().flatten().map(cells).collect());
@@ -71,11 +75,7 @@ fn page(report: &Report<Data>, verbose: bool) -> Page {
         page.line(0, words);
     } else {
         let rows = data.operations.iter().map(|one| {
-            let mut row = vec![
-                Text::plain(one.method.as_deref().unwrap_or("?")),
-                Text::plain(&one.path),
-                Text::plain(one.identifier.as_ref().unwrap_or(&one.id)),
-            ];
+            let mut row = vec![Text::plain(one.method.as_deref().unwrap_or("?")), Text::plain(&one.path), Text::plain(one.name())];
             if verbose {
                 row.push(Text::styled(Style::Dim, one.offset.to_string()));
             }

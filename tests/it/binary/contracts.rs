@@ -187,6 +187,21 @@ fn a_contract_in_a_file_tells_missing_extra_and_changed_and_the_code_is_one() {
 }
 
 #[test]
+fn an_operation_has_the_contract_s_name_in_every_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"q.get("list","/zoo",{success:x}).annotateMerge(M.annotations({identifier:"zoo.list"}))"#;
+    let file = write(dir.path(), "zoo", &bundle("--", &[text]));
+    let contract = write(dir.path(), "contract.json", br#"{"paths":{}}"#);
+    for more in [&[][..], &["--against", contract.to_str().unwrap()]] {
+        let page = run(&[&["binary", "ops", file.to_str().unwrap()], more].concat()).stdout;
+        assert!(page.lines().any(|line| line.contains("GET") && line.trim_end().ends_with(" zoo.list")), "{page}");
+    }
+    let found = run(&["binary", "ops", file.to_str().unwrap(), "--json"]).json();
+    let operation = &found["data"]["operations"][0];
+    assert_eq!((&operation["id"], &operation["identifier"]), (&json!("list"), &json!("zoo.list")));
+}
+
+#[test]
 fn nothing_is_asked_that_is_not_on_this_machine() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "zoo", &bundle("--", &["x"]));
