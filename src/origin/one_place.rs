@@ -1,12 +1,10 @@
 //! Whether two values, written differently perhaps, lead to one thing: `:93` and `:93.0`, a name below the runtime directory
 //! and its whole path, a bus with and without its guid.
 
-use std::net::IpAddr;
-
 use crate::host::View;
 use crate::verdict::registry::Topic;
 
-use super::address::{self, Where};
+use super::address::{self, Reached, Where};
 use super::bus::Address;
 use super::display::{Display, Way};
 use super::owner::SSHD;
@@ -20,7 +18,7 @@ enum Door {
     /// A name in a network namespace.
     Abstract(View, Vec<u8>),
     /// A port of this machine, in a network namespace.
-    Port(View, Vec<IpAddr>, u16),
+    Port(View, Where, u16),
 }
 
 /// Programs of which one process serves many: sshd a display and an agent for each session, systemd whatever a unit names.
@@ -49,14 +47,27 @@ fn leads_to(a: &Carrier<'_>, one: &Door, b: &Carrier<'_>, other: &Door) -> bool 
             let facts = a.host.path(a.view, one).ok().zip(b.host.path(b.view, other).ok());
             facts.map_or(one == other && a.view.mount == b.view.mount, |(one, other)| one.inode == other.inode)
         }
+        // However the host is written, it is one where one listener answers.
+        (Door::Port(net, ..), Door::Port(others, ..)) if net == others => {
+            one == other || listener(a, one).is_some_and(|row| listener(b, other) == Some(row))
+        }
         (one, other) => one == other,
+    }
+}
+
+/// The inode of the listener behind a port.
+fn listener(carrier: &Carrier<'_>, door: &Door) -> Option<u64> {
+    let Door::Port(net, place, port) = door else { return None };
+    match address::tcp_listener(&carrier.host.net(*net), place, *port) {
+        Ok(Reached::Listener(row)) => Some(row.inode),
+        _ => None,
     }
 }
 
 fn doors(carrier: &Carrier<'_>, topic: Topic, value: &[u8]) -> Vec<Door> {
     let port = |host: &str, port: u16| match address::locate(carrier, host) {
-        Where::Here(ips) => Some(Door::Port(net(carrier), ips, port)),
-        Where::ByName | Where::Elsewhere => None,
+        Where::Elsewhere => None,
+        place => Some(Door::Port(net(carrier), place, port)),
     };
     match topic {
         Topic::Display => {

@@ -260,12 +260,9 @@ fn relink(daemon: &Subject, carrier: &Carrier<'_>, terminal: &Subject, (point, o
     Some(format!("ln -sfn {} {}", quote(ours.value.clear()?), quote(link)))
 }
 
-/// Whose it is, in a sentence: of the login that is known to serve it, else of the one that the process was born in.
+/// Whose it is, in a sentence: of the login that is known to serve it.
 fn of_login(topic: Topic, subject: &Subject, point: &Judged) -> String {
-    let connection = serves(topic, subject, point).or_else(|| match &point.named.owner {
-        Some(_) => None,
-        None => subject.birth.ssh_connection.clone(),
-    });
+    let connection = serves(topic, subject, point);
     connection.map_or_else(String::new, |connection| format!(", of the login from {}", connection.split(' ').next().unwrap_or_default()))
 }
 
@@ -274,7 +271,8 @@ fn serves(topic: Topic, subject: &Subject, point: &Judged) -> Option<String> {
     if let Some(owner) = &point.named.owner {
         return owner.connection.clone();
     }
-    let value = point.value.clear()?;
+    // Served by another login than that of birth: by which is not known.
+    let value = point.value.clear().filter(|_| point.named.same_connection != Some(false))?;
     let forwarded = match topic {
         Topic::Display => Display::parse(value)?.is_forwarded(),
         Topic::SshAgent => Scheme::of(value) != Scheme::Stable,
