@@ -41,6 +41,26 @@ pub fn is_one(topic: Topic, (a, first): (&Carrier<'_>, &[u8]), (b, second): (&Ca
     theirs.iter().any(|one| own.iter().any(|other| leads_to(a, one, b, other)))
 }
 
+/// What a program takes where a variable is not set, in the carrier's environment.
+fn default_of(name: &str, carrier: &Carrier<'_>) -> Option<Vec<u8>> {
+    let below = |variable: &str, path: &str| {
+        let dir = carrier.environ.bytes(variable).filter(|dir| dir.starts_with(b"/"))?;
+        Some([dir, path.as_bytes()].concat())
+    };
+    match name {
+        "DBUS_SESSION_BUS_ADDRESS" => Some([&b"unix:path="[..], &below("XDG_RUNTIME_DIR", "/bus")?].concat()),
+        "PULSE_SERVER" => below("XDG_RUNTIME_DIR", "/pulse/native"),
+        "DOCKER_HOST" => Some(b"/var/run/docker.sock".to_vec()),
+        "GNUPGHOME" => below("HOME", "/.gnupg"),
+        _ => None,
+    }
+}
+
+/// Whether a program without the variable reaches the same as one in whose environment it has this value.
+pub fn is_default(name: &str, topic: Topic, without: &Carrier<'_>, with: (&Carrier<'_>, &[u8])) -> bool {
+    default_of(name, without).is_some_and(|value| is_one(topic, (without, &value), with))
+}
+
 fn leads_to(a: &Carrier<'_>, one: &Door, b: &Carrier<'_>, other: &Door) -> bool {
     match (one, other) {
         (Door::Path(one), Door::Path(other)) => {
@@ -90,7 +110,10 @@ fn doors(carrier: &Carrier<'_>, topic: Topic, value: &[u8]) -> Vec<Door> {
             };
             Address::parse_all(value).iter().filter_map(door).collect()
         }
-        _ => vec![Door::Path(value.to_vec())],
+        _ => {
+            let bare = [&b"unix://"[..], b"unix:"].iter().find_map(|prefix| value.strip_prefix(*prefix));
+            vec![Door::Path(bare.unwrap_or(value).to_vec())]
+        }
     }
 }
 
