@@ -59,10 +59,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     match examined {
         Ok(report) => {
             if let Some(pid) = narrow.pid.filter(|pid| report.data.daemons.iter().all(|daemon| daemon.pid != *pid)) {
-                let problem = Problem::new(Exit::NotFound, format!("no agent daemon has pid {pid}"))
-                    .hint("See which run: whoseenv ps")
-                    .hint(format!("Look at any process: whoseenv show {pid}"));
-                return start.problem("doctor", &problem);
+                return start.problem("doctor", &doctor::no_daemon(&start.host, pid));
             }
             let around =
                 page::Around { verbose: start.verbose, demo: args.demo, hidden: start.host.hiding().is_some(), narrow: narrow.words() };

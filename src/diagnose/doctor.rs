@@ -18,7 +18,7 @@ use crate::host::machine::rfc3339;
 use crate::host::{Fact, Host, Pid, Unknown};
 use crate::origin::{self, Birth, Kind};
 use crate::redact::Redactor;
-use crate::report::Report;
+use crate::report::{Exit, Problem, Report};
 use crate::verdict::registry::{DAEMON_UNREADABLE, HANDED_ON_UNKNOWN};
 use crate::verdict::{Finding, Liveness, Outcome};
 
@@ -148,6 +148,20 @@ pub struct Other {
     pub agent: String,
     /// What it is for.
     pub role: Role,
+}
+
+/// Why a process that was asked for is none of the daemons examined: it is none, or whether it is may not be looked at.
+pub fn no_daemon(host: &Host, pid: Pid) -> Problem {
+    if host.process(pid).exe().err() == Some(Unknown::NotPermitted) {
+        return Problem::new(
+            Exit::NotPermitted,
+            format!("whether pid {pid} is an agent daemon is not known: its program may not be read from here"),
+        )
+        .hint("Ask as its owner, or as root.");
+    }
+    Problem::new(Exit::NotFound, format!("no agent daemon has pid {pid}"))
+        .hint("See which run: whoseenv ps")
+        .hint(format!("Look at any process: whoseenv show {pid}"))
 }
 
 /// Examines every daemon that `narrow` admits against `terminal`.
@@ -289,7 +303,7 @@ fn daemon(
                 Finding::new(&HANDED_ON_UNKNOWN, Outcome::Undetermined, &subject.label, message)
                     .evidence([carrier.saw(unread.source, unread.reason)])
             }));
-            findings.extend(inheritance::findings(host, &carrier, subject, environ, terminal));
+            findings.extend(inheritance::findings(host, &carrier, subject, environ, (terminal, &terminal_carrier)));
             let (path, found) = service::path(host, subject, &carrier, terminal, &terminal_carrier, redactor);
             daemon.path = path;
             findings.extend(found);

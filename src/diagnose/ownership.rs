@@ -84,7 +84,11 @@ pub fn owner(host: &Host, redactor: &Redactor, query: &str, subject: &Subject, c
         })?;
         let value = Value::Clear(query.into());
         let typical = typical_name(kind).as_bytes();
-        (None, kind, Shown::of(redactor, typical, &value), judge_typed(&carrier, redactor, typical, kind, query.as_bytes()))
+        let named = judge_typed(&carrier, redactor, typical, kind, query.as_bytes());
+        let carried =
+            subject.environ.as_ref().is_ok_and(|environ| environ.entries.iter().any(|entry| entry.value.as_ref() == Some(&value)));
+        let shown = Shown::of(redactor, typical, &value);
+        (None, kind, shown, if carried { named } else { origin::ssh::of_others(&carrier, named) })
     };
     let mut report = Report::new(
         "owner",

@@ -13,7 +13,9 @@
 //! connect.json             what a thing answered that was opened (--connect)
 //! commands.json            what tmux, systemctl or a login shell printed, where one was named
 //! stores.json, stores/…     the agents' databases, copied whole (--with-stores)
-//! users.json, pids.json, holders.json, outlives.json, proc.json   login names, how pids map, who has a socket, what outlives an ssh connection, what /proc hides
+//! users.json, pids.json, holders.json, outlives.json, clients.json, named.json, proc.json
+//!                          login names, how pids map, who has a socket, what outlives an ssh connection, which multiplexer a client's
+//!                          arguments name, which arguments name a socket, what /proc hides
 //! ```
 //!
 //! A file is a JSON object of facts; a fact is `{"value": …}` or `{"unknown": {"reason": …}}`. The directory is

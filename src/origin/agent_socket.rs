@@ -10,6 +10,7 @@
 
 use crate::host::Pid;
 use crate::host::connect::Target;
+use crate::host::files::PathFact;
 use crate::verdict::State;
 
 use super::owner::{self, Hint};
@@ -88,7 +89,7 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
         let by_sshd = named.owner.as_ref().map(|owner| owner::SSHD.contains(&owner.comm.as_str()));
         let forwarded = by_sshd.unwrap_or(scheme == Scheme::Forwarded || matches!(scheme, Scheme::Numbered(_)));
         named = match (forwarded, by_link) {
-            (true, false) => forwarded_agent(carrier, named),
+            (true, false) => forwarded_agent(carrier, named, found.fact.as_ref()),
             (true, true) => linked(named, &found.target),
             (false, _) => {
                 let named = socket::note_age(carrier, named, found.fact.as_ref());
@@ -126,7 +127,15 @@ fn owner_by_path(carrier: &Carrier<'_>, scheme: Scheme) -> Option<(Owner, String
     Some((owner::describe(carrier.host, &agent), seen))
 }
 
-fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named) -> Named {
+/// Whether the socket was there before the carrier began. Its path is one that is made for a single login, so then it is the one that
+/// the carrier was started with, whichever login it says it is of.
+fn is_older(carrier: &Carrier<'_>, named: &Named, socket: Option<&PathFact>) -> bool {
+    let server = named.owner.as_ref().and_then(|owner| owner.start_ticks).zip(carrier.process);
+    server.is_some_and(|(ticks, process)| ticks <= process.start_ticks)
+        || socket.zip(carrier.started_ms()).is_some_and(|(socket, started)| socket.changed_ms <= started)
+}
+
+fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named, socket: Option<&PathFact>) -> Named {
     let owned_by = named.owner.as_ref().and_then(|owner| Connection::parse(owner.connection.as_ref()?.as_bytes()));
     let Some(birth) = Connection::of_birth(carrier) else {
         named.liveness.detail = "sshd forwards an agent, and the process does not say in which login it was born".to_owned();
@@ -134,9 +143,18 @@ fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named) -> Named {
     };
     let (standing, seen) = ssh::standing(carrier, &birth);
     named.evidence.push(seen);
+    let older = is_older(carrier, &named, socket);
     let (state, same, detail) = match (owned_by, standing) {
         (Some(other), _) if other == birth => {
             (State::Alive, Some(true), format!("the agent is forwarded by the connection of birth, from {}", birth.client))
+        }
+        (Some(other), Standing::Ended | Standing::Established) if older => {
+            let detail = format!("the agent is the login's from {}, and was there before this process began", other.client);
+            (State::Alive, Some(false), detail)
+        }
+        (None, Standing::Ended) if older => {
+            let detail = format!("something listens, since before this process began; the login from {} has ended", birth.client);
+            (State::Alive, Some(false), detail)
         }
         (Some(other), Standing::Ended | Standing::Established) => {
             let detail = format!("the agent is the login's from {}; this process was born in the one from {}", other.client, birth.client);

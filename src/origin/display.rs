@@ -211,7 +211,11 @@ fn whose(carrier: &Carrier<'_>, display: &Display, row: &Tcp) -> Named {
                 None => format!("something of {user} listens as display {number}, and the process does not say in which login it was born"),
             },
         ),
-        Some(birth) => forwarded_display(carrier, number, row.uid, birth, owned_by, foreign && display.is_forwarded()),
+        Some(birth) => {
+            let since = found.owner.as_ref().and_then(|owner| owner.start_ticks);
+            let owned_by = owned_by.map(|connection| (connection, since));
+            forwarded_display(carrier, number, row.uid, birth, owned_by, foreign && display.is_forwarded())
+        }
     };
     named.evidence.extend(seen);
     named.owner = found.owner;
@@ -262,18 +266,24 @@ fn forwarded_display(
     number: u16,
     uid: u32,
     birth: Connection,
-    owned_by: Option<Connection>,
+    owner: Option<(Connection, Option<u64>)>,
     foreign: bool,
 ) -> Named {
     let (standing, seen) = ssh::standing(carrier, &birth);
     let given = given(carrier, number, uid);
+    let owned_by = owner.map(|(connection, _)| connection);
     // Root sees the owner. Else the shells to which sshd gave this number tell, if they all say the same.
     let by_shells = match given.as_slice() {
         [(first, _), rest @ ..] if rest.iter().all(|(other, _)| other == first) => Some(*first),
         _ => None,
     };
+    let older = |other: &Connection| is_older(carrier, &given, other, owner.and_then(|(_, since)| since));
     let mut named = match (owned_by, standing) {
         (Some(other), _) if other == birth => same(number, &birth),
+        (Some(other), _) if older(&other) => anothers(number, &other),
+        (None, Standing::Ended | Standing::Established) if let Some(other) = by_shells.filter(|other| *other != birth && older(other)) => {
+            anothers(number, &other)
+        }
         (Some(other), Standing::ByDesign(program)) => by_design(number, program).note(format!("It belongs to the connection {other}.")),
         (Some(other), _) => reused(number, &birth, Some(other)),
         (None, Standing::Ended) => reused(number, &birth, None),
@@ -315,6 +325,28 @@ fn given(carrier: &Carrier<'_>, number: u16, uid: u32) -> Vec<(Connection, Stat)
     let mut given = owner::given_by_sshd(carrier.host, "DISPLAY", same);
     given.retain(|(connection, stat)| stat.euid == uid && ssh::standing(carrier, connection).0 == Standing::Established);
     given
+}
+
+/// Whether a login had the display before the carrier began: then the carrier was started with it, whichever login it says it is of.
+///
+/// A shell tells that sshd gave it the number. Without one sshd's own age does; a later session of an older connection may have got
+/// the number since, and that has a shell.
+fn is_older(carrier: &Carrier<'_>, given: &[(Connection, Stat)], of: &Connection, sshd_since: Option<u64>) -> bool {
+    let Some(process) = carrier.process else { return false };
+    let before = |ticks: u64| ticks <= process.start_ticks;
+    let mut shells = given.iter().filter(|(connection, _)| connection == of).peekable();
+    match shells.peek() {
+        Some(_) => shells.any(|(_, stat)| before(stat.start_ticks)),
+        None => sshd_since.is_some_and(before),
+    }
+}
+
+/// The display of another login than the one of birth, and the one that the process was started with.
+fn anothers(number: u16, other: &Connection) -> Named {
+    let detail = format!("display {number} is forwarded by the login from {}, which had it before this process began", other.client);
+    let mut named = Named::new(State::Alive, detail);
+    named.same_connection = Some(false);
+    named
 }
 
 fn same(number: u16, birth: &Connection) -> Named {

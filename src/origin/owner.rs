@@ -83,7 +83,7 @@ pub fn of_listener(host: &Host, inode: u64, uid: Option<u32>, hint: &Hint<'_>) -
             }
         }
     }
-    if let Some(found) = hint.argument.and_then(|path| by_argument(host, &closed, path)) {
+    if let Some(found) = hint.argument.and_then(|path| by_argument(host, &closed, (inode, path))) {
         return found;
     }
     if let Some(uid) = uid {
@@ -100,10 +100,17 @@ pub fn of_listener(host: &Host, inode: u64, uid: Option<u32>, hint: &Hint<'_>) -
 }
 
 /// Arguments can be read when open files cannot: `ssh-agent -a PATH` names its socket.
-fn by_argument(host: &Host, closed: &[&Stat], path: &[u8]) -> Option<Found> {
+fn by_argument(host: &Host, closed: &[&Stat], (inode, path): (u64, &[u8])) -> Option<Found> {
+    // A snapshot masks arguments, so it keeps which of them this was.
     let names = |stat: &&&Stat| {
-        let argv = host.process(stat.pid).cmdline().unwrap_or_default();
-        argv.iter().any(|argument| argument.clear() == Some(path))
+        let told = || {
+            let argv = host.process(stat.pid).cmdline().unwrap_or_default();
+            argv.iter().any(|argument| argument.clear() == Some(path))
+        };
+        match host.fact("named.json", &format!("{} {inode}", stat.pid), || Ok(told())) {
+            Err(Unknown::NotCaptured) => told(),
+            known => known.unwrap_or(false),
+        }
     };
     let mut found = closed.iter().filter(names);
     let stat = found.next().filter(|_| found.next().is_none())?;
@@ -117,6 +124,19 @@ pub fn process(host: &Host, pid: Pid) -> Fact<Stat> {
     match host.fact("pids.json", &pid.to_string(), listed) {
         // Nobody asked for it then; a snapshot of all processes tells nevertheless, if each is still in it.
         Err(Unknown::NotCaptured) if host.fact("pids.json", WHOLE, || Ok(true)) == Ok(true) && host.lost_process().is_none() => listed(),
+        known => known,
+    }
+}
+
+/// Whether a process is a client of this server of a multiplexer, as its arguments tell. A snapshot masks names among those, so it
+/// keeps what they told.
+///
+/// # Errors
+/// When the snapshot lost it.
+pub fn is_client(host: &Host, stat: &Stat, server: Pid, told: impl Fn() -> bool) -> Fact<bool> {
+    match host.fact("clients.json", &format!("{} {server}", stat.pid), || Ok(told())) {
+        // A snapshot of before this was kept.
+        Err(Unknown::NotCaptured) => Ok(told()),
         known => known,
     }
 }

@@ -76,6 +76,15 @@ pub fn standing(carrier: &Carrier<'_>, connection: &Connection) -> (Standing, Ev
     (standing, seen)
 }
 
+/// What was found out of a value that the carrier does not have: as long as its own login lives, nothing of that was given to another.
+pub fn of_others(carrier: &Carrier<'_>, mut named: Named) -> Named {
+    let lives = || Connection::of_birth(carrier).is_some_and(|birth| standing(carrier, &birth).0 == Standing::Established);
+    if named.liveness.state == State::Reused && named.same_connection == Some(false) && lives() {
+        named.liveness.state = State::Alive;
+    }
+    named
+}
+
 fn look_up(carrier: &Carrier<'_>, wanted: impl Fn(&Tcp) -> bool, ends: &str) -> (Standing, Option<Tcp>, Evidence) {
     let mut source = String::new();
     for view in views(carrier) {

@@ -1,6 +1,6 @@
 //! Verdicts on made-up machines, named after the field reports where one applies.
 
-use super::made_up::{MadeUp, named};
+use super::made_up::{MINUTE_OLD, MadeUp, named};
 use super::*;
 use crate::host::Value;
 use crate::host::snapshot::{Captured, Mask};
@@ -51,7 +51,7 @@ fn r04_the_next_login_gets_the_number_and_root_sees_whose_it_is() {
     std::fs::remove_dir_all(made.path("proc/50")).unwrap();
     std::fs::remove_dir_all(made.path("proc/51")).unwrap();
     made.connected("127.0.0.4:50003", 903).listens("127.0.0.1:6010", 613);
-    made.process(70, "sshd-session", 1, 9_000, "").holds(70, 4, 903).holds(70, 9, 613);
+    made.process(70, "sshd-session", 1, MINUTE_OLD + 1_000, "").holds(70, 4, 903).holds(70, 9, 613);
     let named = made.named(Kind::Display, DISPLAY, &[A]);
     assert_eq!(state(&named), (State::Reused, Some(false)));
     assert_eq!(named.owner.unwrap().connection.as_deref(), Some("127.0.0.4 50003 127.0.0.1 22"));
@@ -67,8 +67,8 @@ fn r04_an_ordinary_account_can_prove_it_without_knowing_the_owner() {
     made.hang_up(901).hang_up(610).connected("127.0.0.4:50003", 903).listens("127.0.0.1:6010", 613);
     std::fs::remove_dir_all(made.path("proc/50")).unwrap();
     std::fs::remove_dir_all(made.path("proc/51")).unwrap();
-    made.process(70, "sshd", 1, 9_000, "");
-    made.process(71, "bash", 70, 9_010, "SSH_CONNECTION=127.0.0.4 50003 127.0.0.1 22|DISPLAY=localhost:10.0");
+    made.process(70, "sshd", 1, MINUTE_OLD + 1_000, "");
+    made.process(71, "bash", 70, MINUTE_OLD + 1_010, "SSH_CONNECTION=127.0.0.4 50003 127.0.0.1 22|DISPLAY=localhost:10.0");
     let named = made.named(Kind::Display, DISPLAY, &[A]);
     assert_eq!(state(&named), (State::Reused, Some(false)));
     assert_eq!(named.owner, None);
@@ -80,8 +80,55 @@ fn a_number_that_was_bound_again_beside_a_living_connection_is_reused() {
     // ControlMaster: the session with display 10 has ended, its connection has not, and another login got the number.
     let mut made = login_a();
     made.hang_up(610).listens("127.0.0.1:6010", 613).connected("127.0.0.4:50003", 903);
-    made.process(70, "sshd", 1, 9_000, "").holds(70, 4, 903).holds(70, 9, 613);
+    made.process(70, "sshd", 1, MINUTE_OLD + 1_000, "").holds(70, 4, 903).holds(70, 9, 613);
     assert_eq!(state(&made.named(Kind::Display, DISPLAY, &[A])), (State::Reused, Some(false)));
+}
+
+/// Login B (sshd 80, shell 81) with display 11, both from before process 100 began, which says that it is of a login that has ended:
+/// a pane's shell whose server an earlier login started, and a display of the login that is attached.
+fn login_b(made: &mut MadeUp, shell_since: u64) {
+    made.connected("127.0.0.3:50002", 902).listens("127.0.0.1:6011", 611);
+    made.process(80, "sshd", 1, 9_000, "");
+    made.process(81, "bash", 80, shell_since, "SSH_CONNECTION=127.0.0.3 50002 127.0.0.1 22|DISPLAY=localhost:11.0");
+}
+
+#[test]
+fn a_display_that_another_login_had_before_the_process_began_is_what_it_was_started_with() {
+    let ended = "SSH_CONNECTION=127.0.0.99 1 127.0.0.1 22";
+    for birth in [ended, A] {
+        let mut made = login_a();
+        login_b(&mut made, 9_010);
+        let by_shell = made.named(Kind::Display, "localhost:11.0", &[birth]);
+        assert_eq!((state(&by_shell), by_shell.owner.is_none()), ((State::Alive, Some(false)), true), "{birth}");
+        made.holds(80, 9, 611).holds(80, 4, 902);
+        let by_root = made.named(Kind::Display, "localhost:11.0", &[birth]);
+        assert_eq!((state(&by_root), by_root.owner.unwrap().pid), ((State::Alive, Some(false)), 80), "{birth}");
+        std::fs::remove_dir_all(made.path("proc/81")).unwrap();
+        assert_eq!(state(&made.named(Kind::Display, "localhost:11.0", &[birth])), (State::Alive, Some(false)), "sshd is older: {birth}");
+    }
+    // A second session of an older connection got the number only since.
+    let mut made = login_a();
+    login_b(&mut made, MINUTE_OLD + 1_000);
+    assert_eq!(state(&made.named(Kind::Display, "localhost:11.0", &[ended])), (State::Reused, Some(false)));
+    made.holds(80, 9, 611).holds(80, 4, 902);
+    assert_eq!(state(&made.named(Kind::Display, "localhost:11.0", &[ended])), (State::Reused, Some(false)));
+}
+
+#[test]
+fn however_its_host_is_written_a_display_is_one_where_one_listener_answers() {
+    use crate::verdict::registry::Topic;
+    let mut made = login_a();
+    made.listens("127.0.0.1:6011", 611).file("etc/hosts", "127.0.0.1 vm\n");
+    let host = made.host();
+    let environ = Environ::parse(A.as_bytes());
+    let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, born: &environ, connect: false };
+    let is_one = |a: &str, b: &str| one_place::is_one(Topic::Display, (&carrier, a.as_bytes()), (&carrier, b.as_bytes()));
+    for other in ["vm:10.0", "127.0.0.1:10", "localhost:10.1"] {
+        assert!(is_one(other, DISPLAY), "{other}");
+    }
+    for other in ["vm:11.0", "localhost:11.0", "192.0.2.1:10.0", ":10.0", "localhost:12.0"] {
+        assert!(!is_one(other, DISPLAY), "{other}");
+    }
 }
 
 #[test]

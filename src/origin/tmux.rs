@@ -127,11 +127,13 @@ pub fn clients(host: &Host, socket: &[u8], server: &Stat) -> Fact<Vec<Client>> {
     let mut clients = Vec::new();
     for stat in table.values().filter(is_client) {
         let process = host.process(stat.pid);
-        let argv = process.cmdline().unwrap_or_default();
-        let argv: Vec<&[u8]> = argv.iter().filter_map(|argument| argument.clear()).collect();
         let environ = process.environ();
-        let leads_to = socket_of(&argv, environ.as_ref().ok(), stat.euid);
-        if leads_to.as_deref() == Some(socket) {
+        let leads_here = || {
+            let argv = process.cmdline().unwrap_or_default();
+            let argv: Vec<&[u8]> = argv.iter().filter_map(|argument| argument.clear()).collect();
+            socket_of(&argv, environ.as_ref().ok(), stat.euid).as_deref() == Some(socket)
+        };
+        if owner::is_client(host, stat, server.pid, leads_here)? {
             clients.push(Client { stat: stat.clone(), environ });
         }
     }

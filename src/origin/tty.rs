@@ -11,6 +11,11 @@ use super::{Carrier, Named, TOLERANCE_MS};
 
 /// A terminal device.
 pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
+    // What `tty` says where there is none, and other words: no path.
+    let named = value.starts_with(b"/") || ["pts/", "tty", "console"].iter().any(|start| value.starts_with(start.as_bytes()));
+    if !named {
+        return Named::new(State::None, "it is no path of a terminal");
+    }
     let shown = Raw::from(value).lossy().into_owned();
     let path = if value.starts_with(b"/") { value.to_vec() } else { [b"/dev/", value].concat() };
     let fact = match carrier.host.path(carrier.view, &path) {

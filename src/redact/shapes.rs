@@ -51,7 +51,7 @@ const PREFIXES: [(&str, usize); 38] = [
 /// Whether some part of the value has the shape of a secret.
 pub(super) fn secret(value: &[u8]) -> bool {
     MARKS.as_ref().is_none_or(|marks| marks.is_match(value))
-        && (pem(value) || userinfo(value) || scheme(value) || parameter(value) || jwt(value) || prefixed(value))
+        && (pem(value) || userinfo(value) || account(value) || scheme(value) || parameter(value) || jwt(value) || prefixed(value))
 }
 
 /// Whether some part of a word is a token by its prefix or its form: what no sentence of this program has a reason to say.
@@ -61,7 +61,7 @@ pub(super) fn token(word: &[u8]) -> bool {
 
 /// What each shape has in it, in either case: most values have none of it, and one pass says so.
 static MARKS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let others = ["-----BEGIN ", "://", "bearer ", "basic ", "authorization", "=", "eyJ"];
+    let others = ["-----BEGIN ", "://", "bearer ", "basic ", "authorization", "=", "@", "eyJ"];
     let marks = PREFIXES.iter().map(|(prefix, _)| *prefix).chain(others);
     AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(marks).ok()
 });
@@ -83,6 +83,26 @@ fn userinfo(value: &[u8]) -> bool {
         // `ssh://git@host` names an account, no secret.
         let names_an_account = [&b"ssh"[..], b"git+ssh", b"ssh+git", b"sftp", b"rsync", b"svn+ssh"].contains(&scheme);
         rest[..sign].contains(&b':') || !names_an_account
+    })
+}
+
+/// The same without a scheme, as `tcp:user:password@host` and `user:password@host` have it.
+fn account(value: &[u8]) -> bool {
+    /// What stands before an address, and so before an account's name that is no password.
+    const OF_ADDRESSES: [&[u8]; 6] = [b"mailto", b"xmpp", b"sip", b"sips", b"acct", b"ssh"];
+    memchr::memchr_iter(b'@', value).any(|sign| {
+        let (before, after) = (&value[..sign], &value[sign + 1..]);
+        let host = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
+        // A digest of an image: `name:tag@sha256:…`.
+        if !host || after.starts_with(b"sha256:") || after.starts_with(b"sha512:") {
+            return false;
+        }
+        let Some(colon) = before.iter().rposition(|byte| b":/ \t\n\"',;=?&".contains(byte)).filter(|at| before[*at] == b':') else {
+            return false;
+        };
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
+        let name = before[..colon].rsplit(|byte| !word(byte)).next().unwrap_or_default();
+        colon + 1 < sign && !name.is_empty() && !OF_ADDRESSES.contains(&name)
     })
 }
 

@@ -160,7 +160,7 @@ registry! {
         /// Secrets in a child.
         SECRET_INHERITED = "secret.inherited", Info, "Variables that are secrets by name or by shape reach this process from the daemon.";
         /// PATH names a directory that is not there.
-        PATH_MISSING_DIRECTORY = "path.missing_directory", Warning, "The daemon's PATH names a directory that is not there.";
+        PATH_MISSING_DIRECTORY = "path.missing_directory", Warning, "The daemon's PATH names a directory that is not there; the terminal's does not name it in vain as well.";
         /// A program resolves differently.
         PATH_RESOLVES_DIFFERENTLY = "path.resolves_differently", Warning, "A program is another one, or none, under the daemon's PATH than under this terminal's.";
         /// No PATH at all.

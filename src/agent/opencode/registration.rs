@@ -7,7 +7,7 @@ use super::{AgentProcess, ID, remedy};
 use crate::agent::relaunch::{self, Own};
 use crate::agent::{Role, quote};
 use crate::host::files::{Document, FileKind};
-use crate::host::{Fact, Host, Raw, Unknown, View};
+use crate::host::{Fact, Host, Pid, Raw, Unknown, View};
 use crate::verdict::registry::{self, Kind};
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
@@ -84,12 +84,22 @@ pub fn registrations(host: &Host, processes: &[AgentProcess]) -> Vec<Registratio
         // A directory that is not there, or may not be listed, has no registration to speak of: whether the daemon
         // itself may be looked into is told with the daemon.
         for path in service_files(host, roots.view, &roots.state).unwrap_or_default() {
-            if seen.insert((roots.view.mount, path.clone())) {
+            if seen.insert(place(host, &roots, &path)) {
                 found.push(Registration::read(host, processes, &roots, path));
             }
         }
     }
     found
+}
+
+/// Where a file is, whichever way leads there: another mount namespace, or a link to its directory.
+fn place(host: &Host, roots: &Roots, path: &Raw) -> (Option<(u64, u64)>, Option<Pid>, Raw) {
+    let bytes = path.as_bytes();
+    let name = memchr::memrchr(b'/', bytes).map_or(0, |slash| slash + 1);
+    match host.path(roots.view, &bytes[..name]) {
+        Ok(directory) => (Some(directory.inode), None, Raw::from(&bytes[name..])),
+        Err(_) => (None, roots.view.mount, path.clone()),
+    }
 }
 
 fn roots(host: &Host, processes: &[AgentProcess]) -> Vec<Roots> {

@@ -9,9 +9,9 @@ use crate::agent::{AgentProcess, Fix, Role};
 use crate::env::diff::{self, State};
 use crate::env::{Class, catalog};
 use crate::host::{Environ, Host, Masked, Pid, Value};
-use crate::origin::Carrier;
+use crate::origin::{Carrier, one_place};
 use crate::redact::{self, Redactor, Rule};
-use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, SECRET_INHERITED};
+use crate::verdict::registry::{ENVIRON_DIFFERS, ENVIRON_INHERITED_ONLY, ENVIRON_LEAKED_MARKER, SECRET_INHERITED, Topic};
 use crate::verdict::{Evidence, Finding, How, Outcome};
 
 use super::super::subject::Subject;
@@ -48,12 +48,18 @@ pub struct Secret {
 }
 
 /// Findings about what is in the daemon's block besides what names something.
-pub fn findings(host: &Host, carrier: &Carrier<'_>, daemon: &Subject, environ: &Environ, terminal: &Subject) -> Vec<Finding> {
+pub fn findings(
+    host: &Host,
+    carrier: &Carrier<'_>,
+    daemon: &Subject,
+    environ: &Environ,
+    (terminal, here): (&Subject, &Carrier<'_>),
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let saw = |detail: String| carrier.saw(&daemon.source, detail);
     findings.extend(leaked(host, daemon, environ, &saw));
     if let Ok(theirs) = &terminal.environ {
-        findings.extend(leftovers(host, daemon, environ, theirs, &saw));
+        findings.extend(leftovers((host, daemon), (carrier, environ), (here, theirs), &saw));
     }
     findings
 }
@@ -79,7 +85,12 @@ fn leaked(host: &Host, daemon: &Subject, environ: &Environ, saw: &dyn Fn(String)
 }
 
 /// Variables that steer programs and stand in one environment alone, or differ.
-fn leftovers(host: &Host, daemon: &Subject, ours: &Environ, theirs: &Environ, saw: &dyn Fn(String) -> Evidence) -> Vec<Finding> {
+fn leftovers(
+    (host, daemon): (&Host, &Subject),
+    (carrier, ours): (&Carrier<'_>, &Environ),
+    (here, theirs): (&Carrier<'_>, &Environ),
+    saw: &dyn Fn(String) -> Evidence,
+) -> Vec<Finding> {
     let steers = |class: Class| matches!(class, Class::Git | Class::Proxy | Class::VersionManager | Class::Containers);
     let (mut only, mut differing) = (Vec::new(), Vec::new());
     for difference in diff::diff(ours, theirs, true) {
@@ -88,7 +99,7 @@ fn leftovers(host: &Host, daemon: &Subject, ours: &Environ, theirs: &Environ, sa
         let telling = steers(variable.class) || variable.class == Class::AgentConfig;
         match difference.state {
             State::OnlyA if telling => only.push(name.to_owned()),
-            State::Differs if telling => differing.push(name.to_owned()),
+            State::Differs if telling && !is_one(name, carrier, here) => differing.push(name.to_owned()),
             _ => {}
         }
     }
@@ -111,6 +122,17 @@ fn leftovers(host: &Host, daemon: &Subject, ours: &Environ, theirs: &Environ, sa
         );
     }
     findings
+}
+
+/// Whether two values are one written in two ways: a socket through a link, a proxy with and without the `/` at its end.
+fn is_one(name: &str, carrier: &Carrier<'_>, here: &Carrier<'_>) -> bool {
+    let Some((ours, theirs)) = carrier.environ.bytes(name).zip(here.environ.bytes(name)) else { return false };
+    let bare = |value: &[u8]| value.strip_suffix(b"/").unwrap_or(value).to_vec();
+    match catalog::lookup(name.as_bytes()).topic {
+        Some(Topic::Proxy) => bare(ours) == bare(theirs),
+        Some(topic @ (Topic::Containers | Topic::Audio)) => one_place::is_one(topic, (carrier, ours), (here, theirs)),
+        _ => false,
+    }
 }
 
 /// The processes below a daemon, each with the secrets that it can read.

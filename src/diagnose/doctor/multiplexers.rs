@@ -3,8 +3,8 @@
 
 use crate::agent::{AgentProcess, Fix, Listener, Role, note};
 use crate::env::reference::Reference;
-use crate::host::{Host, Pid, Stat};
-use crate::origin::tmux;
+use crate::host::{Fact, Host, Pid, Stat};
+use crate::origin::{owner, tmux};
 use crate::redact::Redactor;
 use crate::verdict::registry::{MULTIPLEXER_STALE, Problem, Topic};
 use crate::verdict::{Finding, Outcome, State};
@@ -33,7 +33,9 @@ pub fn finding(
     let server = Subject::process(host, Reference::Pid(process.stat.pid), process.stat.clone(), Some(process.clone()));
     server.known().ok()?;
     let carrier = server.carrier(host, connect);
-    let mut renewed = renewed(host, redactor, process, connect);
+    // Where it is lost which clients are attached, what they brought is not known.
+    let (outcome, mut renewed) =
+        renewed(host, redactor, process, connect).map_or((Outcome::Undetermined, Vec::new()), |names| (Outcome::Confirmed, names));
     renewed.extend(set_anew(host, redactor, &server, connect));
     let dead: Vec<Judged> = points::of(&carrier, redactor)
         .into_iter()
@@ -71,7 +73,7 @@ pub fn finding(
     let mut seen = std::collections::HashSet::new();
     fix.retain(|line| seen.insert(line.clone()));
     let evidence = dead.iter().flat_map(|point| point.named.evidence.iter().cloned());
-    Some(Finding::new(&MULTIPLEXER_STALE, Outcome::Confirmed, &server.label, message).evidence(evidence).fix(fix))
+    Some(Finding::new(&MULTIPLEXER_STALE, outcome, &server.label, message).evidence(evidence).fix(fix))
 }
 
 /// Names that the server was started with and that its newest window has otherwise: they were set anew, or taken away.
@@ -106,11 +108,12 @@ pub fn of_screen_client(host: &Host, redactor: &Redactor, terminal: &Subject, na
     let user = table.get(&server)?.euid;
     let screens = || table.values().filter(|stat| stat.euid == user && stat.comm.as_bytes().eq_ignore_ascii_case(b"screen"));
     let alone = screens().filter(|stat| stat.tty().is_none()).count() < 2;
-    let told = |stat: &Stat| {
+    let argued = |stat: &Stat| {
         let words = host.process(stat.pid).cmdline().unwrap_or_default();
         let names = [session, rest, session.split('.').next().unwrap_or_default()];
         words.iter().filter_map(|word| word.clear()).any(|word| names.iter().any(|name| word == name.as_bytes()))
     };
+    let told = |stat: &Stat| owner::is_client(host, stat, server, || argued(stat)).unwrap_or(false);
     let newest =
         screens().filter(|stat| stat.pid != server && stat.tty().is_some() && (alone || told(stat))).max_by_key(|stat| stat.start_ticks)?;
     let client = Subject::process(host, Reference::Pid(newest.pid), newest.clone(), None);
@@ -123,15 +126,22 @@ pub fn of_screen_client(host: &Host, redactor: &Redactor, terminal: &Subject, na
 }
 
 /// Names of which a client that is attached to a tmux server has brought live values into its session.
-fn renewed(host: &Host, redactor: &Redactor, process: &AgentProcess, connect: bool) -> Vec<String> {
+///
+/// # Errors
+/// When it is not known which clients are attached.
+fn renewed(host: &Host, redactor: &Redactor, process: &AgentProcess, connect: bool) -> Fact<Vec<String>> {
     let sockets = process.listeners.iter().flatten().filter_map(|listener| match listener {
         Listener::Unix(path) if process.agent == "tmux" => Some(path.as_bytes()),
         _ => None,
     });
-    let clients = sockets.filter_map(|socket| tmux::clients(host, socket, &process.stat).ok()).flatten();
-    let alive = clients.flat_map(|client| {
-        let client = Subject::process(host, Reference::Pid(client.stat.pid), client.stat, None);
-        points::of(&client.carrier(host, connect), redactor)
-    });
-    alive.filter(|point| point.state() == State::Alive && RENEWED.contains(&point.name.as_str())).map(|point| point.name).collect()
+    let mut names = Vec::new();
+    for socket in sockets {
+        for client in tmux::clients(host, socket, &process.stat)? {
+            let client = Subject::process(host, Reference::Pid(client.stat.pid), client.stat, None);
+            let points = points::of(&client.carrier(host, connect), redactor);
+            let alive = points.into_iter().filter(|point| point.state() == State::Alive && RENEWED.contains(&point.name.as_str()));
+            names.extend(alive.map(|point| point.name));
+        }
+    }
+    Ok(names)
 }

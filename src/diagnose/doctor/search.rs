@@ -79,6 +79,9 @@ pub struct PathReport {
     pub relative: Vec<String>,
     /// Directories of the daemon's PATH that are not there.
     pub missing: Vec<String>,
+    /// Those of them that the terminal's PATH names in vain as well: a restart from there changes nothing.
+    #[serde(skip)]
+    pub missing_here_too: Vec<String>,
     /// Directories of the daemon's PATH that could not be looked at, with the reason.
     pub unknown: Vec<String>,
     /// Programs that resolve differently, by the two directories that decide.
@@ -118,6 +121,12 @@ pub fn compare(daemon: &Carrier<'_>, terminal: &Carrier<'_>, redactor: &Redactor
         }
     }
     report.missing.dedup();
+    let lacks = |dir: &[u8]| match terminal.host.path(terminal.view, dir) {
+        Ok(fact) => fact.kind != FileKind::Directory,
+        Err(reason) => reason.is_absence(),
+    };
+    let here_too = theirs.iter().flatten().filter(|dir| lacks(dir)).map(|dir| shown(dir));
+    report.missing_here_too = here_too.filter(|dir| report.missing.contains(dir)).collect();
     // One that was not captured, or does not answer, may hold any program.
     for (carrier, dirs) in [(daemon, &ours), (terminal, theirs.as_ref().unwrap_or(&ours))] {
         let unread = dirs.iter().filter_map(|dir| Some((dir, unread(carrier, dir)?)));

@@ -43,9 +43,12 @@ pub fn path(
         }
     };
     let mut findings = Vec::new();
-    if !report.missing.is_empty() {
-        let message = format!("PATH names directories that are not there: {}", report.missing.join(", "));
-        let evidence = report.missing.iter().map(|dir| carrier.saw(dir, "no such directory"));
+    // What the terminal names in vain as well, no restart from it takes away.
+    let missing: Vec<&String> = report.missing.iter().filter(|dir| !report.missing_here_too.contains(dir)).collect();
+    if !missing.is_empty() {
+        let names: Vec<&str> = missing.iter().map(|dir| dir.as_str()).collect();
+        let message = format!("PATH names directories that are not there: {}", names.join(", "));
+        let evidence = missing.iter().map(|dir| carrier.saw(dir.as_str(), "no such directory"));
         findings.push(Finding::new(&PATH_MISSING_DIRECTORY, Outcome::Confirmed, &daemon.label, message).evidence(evidence).fix(fix()));
     }
     if !report.unknown.is_empty() {

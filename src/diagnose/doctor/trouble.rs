@@ -71,6 +71,13 @@ pub fn daemon_findings<'p>(
     let absent = |ours: &&Judged| ours.topic.is_some_and(is_missed) && ours.state() == State::Alive && !has(&ours.name);
     for ours in terminal_points.iter().filter(absent) {
         let Some(topic) = ours.topic else { continue };
+        let again = topic == Topic::Proxy
+            && points.iter().any(|point| is_other_case(&point.name, &ours.name) && !differ(&point.value, &ours.value));
+        let by_default =
+            ours.value.clear().is_some_and(|value| one_place::is_default(&ours.name, topic, carrier, (terminal_carrier, value)));
+        if again || by_default {
+            continue;
+        }
         let (ours, barred) = (Some(ours), barred(Some(ours)));
         troubles.extend(ours.map(|point| Trouble { topic, problem: Problem::Missing, point, ours, taken: None, barred, relink: None }));
     }
@@ -260,12 +267,9 @@ fn relink(daemon: &Subject, carrier: &Carrier<'_>, terminal: &Subject, (point, o
     Some(format!("ln -sfn {} {}", quote(ours.value.clear()?), quote(link)))
 }
 
-/// Whose it is, in a sentence: of the login that is known to serve it, else of the one that the process was born in.
+/// Whose it is, in a sentence: of the login that is known to serve it.
 fn of_login(topic: Topic, subject: &Subject, point: &Judged) -> String {
-    let connection = serves(topic, subject, point).or_else(|| match &point.named.owner {
-        Some(_) => None,
-        None => subject.birth.ssh_connection.clone(),
-    });
+    let connection = serves(topic, subject, point);
     connection.map_or_else(String::new, |connection| format!(", of the login from {}", connection.split(' ').next().unwrap_or_default()))
 }
 
@@ -274,7 +278,8 @@ fn serves(topic: Topic, subject: &Subject, point: &Judged) -> Option<String> {
     if let Some(owner) = &point.named.owner {
         return owner.connection.clone();
     }
-    let value = point.value.clear()?;
+    // Served by another login than that of birth: by which is not known.
+    let value = point.value.clear().filter(|_| point.named.same_connection != Some(false))?;
     let forwarded = match topic {
         Topic::Display => Display::parse(value)?.is_forwarded(),
         Topic::SshAgent => Scheme::of(value) != Scheme::Stable,
@@ -305,6 +310,11 @@ fn is_foreign(
     let values = point.value.clear().zip(ours.value.clear());
     let is_one = || values.is_some_and(|(theirs, own)| one_place::is_one(topic, (carrier, theirs), (terminal_carrier, own)));
     !is_link && !one_place::is_one_server(&point.named, &ours.named) && !is_one()
+}
+
+/// Whether programs that look for the second find the first: most take a proxy by either case, and curl takes `HTTP_PROXY` not at all.
+fn is_other_case(name: &str, wanted: &str) -> bool {
+    name.eq_ignore_ascii_case(wanted) && wanted != "http_proxy"
 }
 
 fn differ(a: &Value, b: &Value) -> bool {

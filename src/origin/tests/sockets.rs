@@ -1,6 +1,7 @@
 //! Agents, editors, buses, compositors, authority files.
 
 use super::*;
+use crate::origin::made_up::MINUTE_OLD;
 
 const AGENT: &str = "/tmp/ssh-AbCdEf1234/agent.50";
 
@@ -19,6 +20,11 @@ fn r03_missing_dangling_and_another_logins_are_three_answers() {
     made.socket(AGENT, Some(5));
     let own = made.named(Kind::SshAgent, AGENT, &[A]);
     assert_eq!((state(&own), own.owner.unwrap().pid), ((State::Alive, Some(true)), 50));
+    let other = made.named(Kind::SshAgent, AGENT, &["SSH_CONNECTION=127.0.0.9 1 127.0.0.1 22"]);
+    assert_eq!(state(&other), (State::Alive, Some(false)));
+    assert_eq!(other.liveness.detail, "the agent is the login's from 127.0.0.2:50001, and was there before this process began");
+    // Younger than the process, it is none that it was started with.
+    made.process(50, "sshd", 1, MINUTE_OLD + 1_000, "");
     let other = made.named(Kind::SshAgent, AGENT, &["SSH_CONNECTION=127.0.0.9 1 127.0.0.1 22"]);
     assert_eq!(state(&other), (State::Reused, Some(false)));
     assert_eq!(other.liveness.detail, "the agent is the login's from 127.0.0.2:50001; this process was born in the one from 127.0.0.9:1");
@@ -51,6 +57,24 @@ fn a_forwarded_agent_of_the_new_scheme_ends_with_its_login() {
     assert_eq!(state(&made.named(Kind::SshAgent, path, &[A])), (State::Alive, None));
     made.hang_up(901);
     assert_eq!(state(&made.named(Kind::SshAgent, path, &[A])), (State::Reused, Some(false)));
+}
+
+#[test]
+fn an_agent_s_socket_that_is_older_than_the_process_is_what_it_was_started_with() {
+    // An ordinary account, which sees of sshd nothing: the socket's own age tells. It is a file of now, so the process is of later.
+    let path = "/home/u/.ssh/agent/s.Zk3hQ1xYt9.sshd.Ab12Cd34Ef";
+    let mut made = login_a();
+    made.socket(path, Some(5)).hang_up(901);
+    let host = made.host();
+    let environ = Environ::parse(A.as_bytes());
+    let state_at = |ticks: u64| {
+        let line = format!("100 (opencode) S 1 100 100 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {ticks}");
+        let stat = crate::host::Stat::parse(line.as_bytes(), rustix::process::geteuid().as_raw()).unwrap();
+        let carrier = Carrier { host: &host, process: Some(&stat), view: View::OURS, environ: &environ, born: &environ, connect: false };
+        state(&examine(&carrier, Kind::SshAgent, path.as_bytes()))
+    };
+    assert_eq!(state_at(3_700 * 100), (State::Alive, Some(false)));
+    assert_eq!(state_at(MINUTE_OLD), (State::Reused, Some(false)));
 }
 
 #[test]
