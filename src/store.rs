@@ -12,6 +12,7 @@
 //! | `generation`, `schema`, `migrations` | which host wrote it, what is in it, which changes were made to it |
 //! | `sessions`, `inbox`, `kv`, `events` | one question each, as rows |
 //! | `rows`, `text`, `shape` | rows from SQLite to JSON: blocks, bytes, the form of a value |
+//! | `turns` | whether a session is in the middle of a turn |
 //! | `audit` | what is wrong with a store, from the store alone |
 //!
 //! This room opens the files it is given, since SQLite does; that is why it has doors of its own beside `host`. It
@@ -35,6 +36,7 @@ pub mod schema;
 pub mod sessions;
 pub mod shape;
 pub mod text;
+mod turns;
 pub mod wal;
 
 pub use beside::Beside;

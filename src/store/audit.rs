@@ -11,16 +11,17 @@ use super::armour::{CELL, SECRETS};
 use super::events::{self, Aggregate};
 use super::kv::Key;
 use super::sessions::Family;
+use super::turns::{Turn, Turns};
 use super::{Generation, Opened, Refusal, Tables, wal};
 use crate::report::Progress;
 
+mod circles;
 mod facts;
-mod turns;
 
+use circles::Circles;
 pub use facts::{
     DIRECTORIES, Events, Facts, Integrity, LARGE, NAMED, Orphan, PLUGINS, Plugin, Some10, Suspended, WAITING_MS, Waiting, Waits,
 };
-use turns::{Turn, Turns};
 
 /// Examines an opened store; two connections, two threads.
 ///
@@ -85,7 +86,7 @@ fn lossy(row: &rusqlite::Row<'_>, column: usize) -> String {
     super::text::told_text(bytes(row, column))
 }
 
-fn int(row: &rusqlite::Row<'_>, column: usize) -> Option<i64> {
+pub(super) fn int(row: &rusqlite::Row<'_>, column: usize) -> Option<i64> {
     row.get_ref(column).ok().and_then(|value| value.as_i64_or_null().ok().flatten())
 }
 
@@ -157,17 +158,38 @@ fn kv(conn: &Connection, facts: &mut Facts) -> Result<(), Refusal> {
 fn sessions(conn: &Connection, tables: &Tables, facts: &mut Facts) -> Result<(), Refusal> {
     let family = Family::read(conn, tables)?;
     facts.dangling = family.dangling();
+    let mut circles = Circles::default();
     // A migrated store has those of before too.
     for table in super::sessions::TABLES.into_iter().filter(|table| tables.has(table)) {
         if facts.session_table.is_empty() {
             facts.session_table = table;
         }
-        sessions_of(conn, tables, table, &family, facts)?;
+        sessions_of(conn, tables, table, &family, &mut circles, facts)?;
+    }
+    let members = circles.members();
+    if !members.is_empty() {
+        for table in ["session_v2", "session"].into_iter().filter(|table| tables.has(table)) {
+            let once = super::sessions::once(tables, table)?.map(|condition| format!(" where {condition}")).unwrap_or_default();
+            let mut statement = conn.prepare(&format!("select id from {table}{once}"))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if circles.is_member(&members, bytes(row, 0)) {
+                    facts.circles.push(|| lossy(row, 0));
+                }
+            }
+        }
     }
     Ok(())
 }
 
-fn sessions_of(conn: &Connection, tables: &Tables, table: &'static str, family: &Family, facts: &mut Facts) -> Result<(), Refusal> {
+fn sessions_of(
+    conn: &Connection,
+    tables: &Tables,
+    table: &'static str,
+    family: &Family,
+    circles: &mut Circles,
+    facts: &mut Facts,
+) -> Result<(), Refusal> {
     let (id, directory) = match table {
         "acp_sessions" => ("session_uuid", "workspace_dir"),
         "session_metadata" => ("session_key", "null"),
@@ -182,14 +204,28 @@ fn sessions_of(conn: &Connection, tables: &Tables, table: &'static str, family: 
     let once = super::sessions::once(tables, table)?.map(|condition| format!(" where {condition}")).unwrap_or_default();
     let mut statement = conn.prepare(&format!("select {id}, {parent}, {directory}, {suspended} from {table}{once}"))?;
     let mut rows = statement.query([])?;
+    let mut turns = Turns::of(conn, tables, table)?;
     while let Some(row) = rows.next()? {
         facts.sessions += 1;
-        let parent = bytes(row, 1);
-        if !parent.is_empty() && !family.has(parent) {
-            facts.orphans.push(|| Orphan { table, id: lossy(row, 0), parent: lossy(row, 1) });
+        let (id, parent) = (bytes(row, 0), bytes(row, 1));
+        if !parent.is_empty() {
+            if family.has(parent) {
+                circles.child(id, parent);
+            } else {
+                facts.orphans.push(|| Orphan { table, id: lossy(row, 0), parent: lossy(row, 1) });
+            }
         }
-        if !matches!(row.get_ref(3)?, rusqlite::types::ValueRef::Null) {
-            facts.suspended.push(|| Suspended { id: lossy(row, 0), since_ms: int(row, 3) });
+        match turns.of_session(id, !matches!(row.get_ref(3)?, rusqlite::types::ValueRef::Null))? {
+            Turn::None => {}
+            Turn::Began { seq } => {
+                let since_ms = match seq {
+                    Some(seq) if facts.suspended.named.len() < NAMED => turns.since_ms(id, seq)?,
+                    Some(_) => None,
+                    None => int(row, 3),
+                };
+                facts.suspended.push(|| Suspended { table, id: lossy(row, 0), since_ms, seq });
+            }
+            Turn::Untold => facts.suspended_untold += 1,
         }
         if let Ok(directory) = std::str::from_utf8(bytes(row, 2))
             && directory.starts_with('/')
@@ -239,7 +275,7 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
     let mut of_session = Vec::new();
     let hasher = RandomState::new();
     let mut seen: HashMap<u64, u64> = HashMap::new();
-    let mut turns = Turns::of(conn, tables)?;
+    let mut turns = Turns::of(conn, tables, sessions)?;
     let mut current: Option<(Waiting, Turn)> = None;
     let finish = |facts: &mut Facts, waiting: Option<(Waiting, Turn)>, seen: &mut HashMap<u64, u64>| {
         if let Some((waiting, turn)) = waiting {
@@ -250,7 +286,7 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
             if waiting.rows > 0 {
                 let waits = match turn {
                     Turn::None => &mut facts.waiting,
-                    Turn::Began => &mut facts.waiting_in_turn,
+                    Turn::Began { .. } => &mut facts.waiting_in_turn,
                     Turn::Untold => &mut facts.waiting_untold,
                 };
                 waits.rows += waiting.rows;
@@ -267,7 +303,7 @@ fn inbox_of(conn: &Connection, tables: &Tables, queue: &super::inbox::Queue, now
             finish(facts, current.take(), &mut seen);
             let delivery = if bytes(row, 2).is_empty() { "no delivery".to_owned() } else { lossy(row, 2) };
             let first = format!("{}, {delivery}", lossy(row, 1));
-            current = Some((Waiting { session: lossy(row, 0), rows: 0, oldest_ms: i64::MAX, first }, turns.of_session(session)?));
+            current = Some((Waiting { session: lossy(row, 0), rows: 0, oldest_ms: i64::MAX, first }, turns.of_session(session, false)?));
         }
         let Some((waiting, _)) = current.as_mut() else { continue };
         let created = int(row, 3).unwrap_or(now_ms);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::{Row, each_block};
 use super::text::Object;
+use super::turns::{Told, Turn};
 use super::{Refusal, Tables};
 
 /// A session.
@@ -66,8 +67,8 @@ pub struct Session {
     /// How its last turn ended: `succeeded`, `failed`, `interrupted` (2.0.x); `killed` (ZeroClaw).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// A turn began and has not ended.
-    pub suspended: bool,
+    /// A turn began and has not ended: it runs, or its host ended in the middle. Null where the store does not tell (1.x).
+    pub suspended: Option<bool>,
     /// It has a parent id that names no session.
     pub orphan: bool,
     /// Sessions that name it as their parent.
@@ -96,9 +97,10 @@ struct Columns {
     list: [String; 13],
 }
 
-/// Places in a row: when the session last changed, and which table it stands in.
+/// Places in a row: when the session last changed, what its events tell of a turn, and which table it stands in.
 const UPDATED: usize = 8;
-const TABLE: usize = 13;
+const TURN: usize = 13;
+const TABLE: usize = 14;
 
 fn columns(tables: &Tables, table: &'static str) -> Columns {
     let own = |column: &'static str| tables.or_null(table, column).to_owned();
@@ -174,7 +176,7 @@ pub(super) fn once(tables: &Tables, table: &str) -> Result<Option<&'static str>,
 ///
 /// # Errors
 /// When it has no sessions.
-fn sql(tables: &Tables, filter: &Filter) -> Result<(String, Vec<Parameter>), Refusal> {
+fn sql(tables: &Tables, told: &[Told], filter: &Filter) -> Result<(String, Vec<Parameter>), Refusal> {
     tables.need(&TABLES, "sessions")?;
     let (mut selects, mut parameters) = (Vec::new(), Vec::new());
     for (place, table) in TABLES.into_iter().enumerate().filter(|(_, table)| tables.has(table)) {
@@ -199,7 +201,8 @@ fn sql(tables: &Tables, filter: &Filter) -> Result<(String, Vec<Parameter>), Ref
         }
         conditions.extend(once(tables, table)?.map(str::to_owned));
         let conditions = if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
-        selects.push(format!("select {}, {place} from {table}{conditions}", list.join(", ")));
+        let turn = told.get(place).copied().unwrap_or(Told::Not).column(&format!("{table}.{id}"));
+        selects.push(format!("select {}, {turn}, {place} from {table}{conditions}", list.join(", ")));
     }
     let limit = filter.limit.map(|limit| format!(" limit {limit}")).unwrap_or_default();
     // A migrated store has two tables, one order and one limit; by number, for a union knows its columns by no other name.
@@ -330,12 +333,13 @@ pub fn each<E: From<Refusal>>(
     filter: &Filter,
     tell: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (sql, parameters) = sql(tables, filter)?;
+    let told = TABLES.iter().map(|table| Told::of(conn, tables, table)).collect::<Result<Vec<_>, Refusal>>()?;
+    let (sql, parameters) = sql(tables, &told, filter)?;
     let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
-    each_block(conn, &sql, &parameters, None, |row, out| write(row, family, out), tell)
+    each_block(conn, &sql, &parameters, None, |row, out| write(row, &told, family, out), tell)
 }
 
-fn write(row: Row<'_>, family: &Family, out: &mut Vec<u8>) {
+fn write(row: Row<'_>, told: &[Told], family: &Family, out: &mut Vec<u8>) {
     let id = row.bytes(0).unwrap_or_default();
     let place = row.int(TABLE).and_then(|place| usize::try_from(place).ok());
     let table = place.and_then(|place| TABLES.get(place)).copied().unwrap_or_default();
@@ -363,7 +367,12 @@ fn write(row: Row<'_>, family: &Family, out: &mut Vec<u8>) {
     if let Some(outcome) = row.bytes(12) {
         object.bytes("outcome", outcome);
     }
-    object.flag("suspended", row.int(11).is_some() || row.bytes(11).is_some());
+    let told = place.and_then(|place| told.get(place)).copied().unwrap_or(Told::Not);
+    match told.turn(row.int(11).is_some() || row.bytes(11).is_some(), row.int(TURN)) {
+        Turn::None => object.flag("suspended", false),
+        Turn::Began { .. } => object.flag("suspended", true),
+        Turn::Untold => object.null("suspended"),
+    }
     object.flag("orphan", row.bytes(1).is_some_and(|parent| !parent.is_empty() && !family.has(parent)));
     // One that names itself has no child in itself.
     let own = u64::from(!id.is_empty() && row.bytes(1) == Some(id));

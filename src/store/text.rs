@@ -92,6 +92,11 @@ impl<'b> Object<'b> {
         self.key(key).extend_from_slice(if flag { b"true" } else { b"false" });
     }
 
+    /// Not known.
+    pub fn null(&mut self, key: &str) {
+        self.key(key).extend_from_slice(b"null");
+    }
+
     /// Milliseconds since the epoch as RFC 3339.
     pub fn time(&mut self, key: &str, ms: i64) {
         let out = self.key(key);

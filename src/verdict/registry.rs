@@ -219,6 +219,8 @@ registry! {
         STORE_SESSION_ORPHAN = "store.session_orphan", Info, "Sessions are children of a session that is gone: nobody takes their result.";
         /// A parent id that names nothing.
         STORE_SESSION_DANGLING_PARENT = "store.session_dangling_parent", Warning, "A parent id names a session that is not there.";
+        /// Parents in a circle.
+        STORE_SESSION_PARENT_CIRCLE = "store.session_parent_circle", Warning, "Sessions are their own ancestors by their parent ids: no host makes such.";
         /// A turn that nobody runs.
         STORE_SESSION_SUSPENDED = "store.session_suspended", Warning, "A session is in the middle of a turn, and no daemon holds the store: the turn was cut off.";
         /// A directory is gone.

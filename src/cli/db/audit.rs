@@ -37,12 +37,17 @@ fn page(report: &Report<Data>) -> Page {
     let mut fact = |name: &str, text: String| facts.push((name.to_owned(), Text::plain(text)));
     let base = data.base_integrity.as_ref().map(|base| format!("; without its -wal {base}")).unwrap_or_default();
     fact("pages are", format!("{}{base}", data.integrity));
-    fact("sessions", format!("{}, {}, {} in a turn", data.sessions, counted(data.orphans, "orphan", "orphans"), data.suspended));
+    let turns = match (data.suspended, data.suspended_unknown) {
+        (None, _) => "not known how many in a turn".to_owned(),
+        (Some(known), 0) => format!("{known} in a turn"),
+        (Some(known), unknown) => format!("{known} in a turn, not known of {unknown}"),
+    };
+    fact("sessions", format!("{}, {}, {turns}", data.sessions, counted(data.orphans, "orphan", "orphans")));
     fact("waiting", counted(data.pending, "row", "rows"));
     fact("plugins", counted(data.plugin_rows, "row", "rows"));
     if let (Some(events), Some(bytes)) = (data.events, data.event_bytes) {
         let about = if data.event_bytes_estimated == Some(true) { "about " } else { "" };
-        fact("events", format!("{events}, {about}{bytes} bytes"));
+        fact("events", format!("{events}, {about}{}", counted(bytes, "byte", "bytes")));
     }
     page.facts(2, facts);
     page.gap();

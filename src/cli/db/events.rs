@@ -71,7 +71,7 @@ fn page(data: &Events) -> Page {
             Text::plain(one.seq.to_string()),
             Text::plain(&one.r#type),
             Text::plain(time),
-            Text::plain(format!("{} bytes", one.bytes)),
+            Text::plain(counted(one.bytes, "byte", "bytes")),
         ]
     });
     page.table(0, vec!["LAST, OF", "SEQ", "TYPE", "AT", "CONTENT"], last.collect());

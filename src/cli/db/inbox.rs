@@ -2,8 +2,8 @@
 
 use crate::agent::plugins::Configured;
 use crate::cli::Global;
-use crate::diagnose::db::Asked;
 use crate::diagnose::db::rows::{self, Inbox, Question};
+use crate::diagnose::db::{Asked, counted};
 use crate::report::{Exit, Format, Page, Progress, Report, Style, Text};
 
 /// Work that waits, in the order in which it will be taken; what the next wake takes
@@ -58,7 +58,7 @@ fn page(data: &Inbox, args: &Args) -> Page {
             plain(&row.r#type),
             plain(&row.delivery),
             Text::plain(super::age(row.age_ms)),
-            Text::plain(format!("{shape}, {} bytes", row.payload.bytes)),
+            Text::plain(format!("{shape}, {}", counted(row.payload.bytes, "byte", "bytes"))),
             next,
         ];
         if args.show_text {

@@ -1,8 +1,8 @@
 //! `whoseenv db info`.
 
 use crate::cli::{Global, Start};
-use crate::diagnose::db::Asked;
 use crate::diagnose::db::info::{self, Data, Info};
+use crate::diagnose::db::{Asked, counted};
 use crate::report::{Exit, Page, Report, Style, Text};
 
 /// Every store: size, WAL, generation, who holds it, how it was read
@@ -53,7 +53,8 @@ pub fn facts(info: &Info) -> Vec<(String, Text)> {
     fact("why", info.why.clone());
     fact("bytes", files.bytes.to_string());
     let beside = [("-wal", files.wal_bytes), ("-journal", files.journal_bytes)];
-    let mut beside: Vec<String> = beside.iter().filter_map(|(name, bytes)| Some(format!("{name} {} bytes", (*bytes)?))).collect();
+    let mut beside: Vec<String> =
+        beside.iter().filter_map(|(name, bytes)| Some(format!("{name} {}", counted((*bytes)?, "byte", "bytes")))).collect();
     if files.shm {
         beside.push("-shm".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::Global;
 use crate::diagnose::db::rows::{self, Kv, Question};
-use crate::diagnose::db::{Asked, look};
+use crate::diagnose::db::{Asked, counted, look};
 use crate::report::{Exit, Format, Page, Progress, Report, Style, Text};
 
 /// Plugin storage: whose keys, how large, how old, and whether the plugin is still configured
@@ -54,7 +54,7 @@ fn page(data: &Kv, limit: u64) -> Page {
         vec![
             Text::plain(whose),
             Text::plain(entry.key.as_deref().unwrap_or("(no text)")),
-            Text::plain(format!("{shape}, {} bytes", entry.bytes)),
+            Text::plain(format!("{shape}, {}", counted(entry.bytes, "byte", "bytes"))),
             Text::plain(super::age(entry.age_ms)),
             Text::styled(style, configured),
         ]

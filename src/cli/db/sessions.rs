@@ -37,36 +37,40 @@ pub fn run(args: &Args, asked: &Asked, global: &Global) -> Exit {
             return Ok(super::told("db-sessions", start, store, &Question::Sessions(filter), &configured, asked.quiet));
         }
         let progress = Progress::new("db sessions", None, asked.quiet);
-        let data = rows::sessions(store, &filter, &super::telling(start, &configured), args.tree, &progress)?;
-        Ok(start.answer(Report::new("db-sessions", data), |report| page(&report.data, args.limit.unwrap_or(super::SHOWN))))
+        let report = rows::sessions(store, &filter, &super::telling(start, &configured), args.tree, &progress)?;
+        Ok(start.answer(report, |report| page(report, args.limit.unwrap_or(super::SHOWN))))
     })
 }
 
-fn page(data: &Sessions, limit: u64) -> Page {
+fn page(report: &Report<Sessions>, limit: u64) -> Page {
+    let data = &report.data;
     let mut page = Page::new();
     super::read_line(&mut page, &data.store, data.read_as);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if data.sessions.is_empty() {
         page.line(0, super::none(limit, "No session fits."));
     }
-    let lines: Vec<(usize, &Session)> = match &data.tree {
-        Some(tree) => tree.iter().filter_map(|node| Some((node.depth, data.sessions.get(node.session)?))).collect(),
-        None => data.sessions.iter().map(|session| (0, session)).collect(),
+    let lines: Vec<(usize, bool, &Session)> = match &data.tree {
+        Some(tree) => tree.iter().filter_map(|node| Some((node.depth, node.circle, data.sessions.get(node.session)?))).collect(),
+        None => data.sessions.iter().map(|session| (0, false, session)).collect(),
     };
-    let rows = lines.iter().take(limit).map(|(depth, session)| {
+    let rows = lines.iter().take(limit).map(|(depth, circle, session)| {
         let id = session.id.as_deref().unwrap_or("(no text)");
         let mut state = Vec::new();
-        if session.suspended {
+        if session.suspended == Some(true) {
             state.push("in a turn".to_owned());
         }
         state.extend(session.outcome.clone());
         if session.orphan {
             state.push(format!("parent {} is gone", session.parent_id.as_deref().unwrap_or_default()));
         }
+        if *circle {
+            state.push(format!("its own ancestor, by parent {}", session.parent_id.as_deref().unwrap_or_default()));
+        }
         if session.children > 0 {
             state.push(counted(session.children, "child", "children"));
         }
-        let state_style = if session.orphan || session.suspended { Style::Warn } else { Style::Plain };
+        let state_style = if session.orphan || *circle || session.suspended == Some(true) { Style::Warn } else { Style::Plain };
         vec![
             Text::plain(format!("{}{id}", "  ".repeat((*depth).min(20)))),
             Text::plain(session.time_updated.as_deref().unwrap_or_default()),
@@ -90,6 +94,10 @@ fn page(data: &Sessions, limit: u64) -> Page {
                 ),
             ),
         );
+    }
+    for note in &report.notes {
+        page.gap();
+        page.line(0, Text::styled(Style::Dim, note));
     }
     page
 }

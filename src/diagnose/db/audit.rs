@@ -13,7 +13,7 @@ use crate::verdict::registry;
 
 use super::holders::Holders;
 use super::info::{self, Info};
-use super::{Store, configs};
+use super::{Store, configs, counted};
 use teller::Teller;
 
 mod content;
@@ -33,8 +33,13 @@ pub struct Data {
     pub sessions: u64,
     /// Sessions with a parent id that names nothing.
     pub orphans: u64,
-    /// Sessions in the middle of a turn.
-    pub suspended: u64,
+    /// Sessions that are their own ancestors.
+    pub circular: u64,
+    /// Sessions in the middle of a turn; absent where the store tells it of none of its sessions (1.x).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<u64>,
+    /// Sessions of which the store does not tell whether a turn runs.
+    pub suspended_unknown: u64,
     /// Rows in queues.
     pub pending: u64,
     /// Rows of plugins in `kv`.
@@ -99,10 +104,18 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
     teller.plugins(&facts, &configured, &mut report.findings, &mut report.notes);
     teller.queue(&facts, &report.data.store, &mut report.findings);
     teller.sessions(&facts, &report.data.store, &mut report.findings);
+    if facts.suspended_untold > 0 {
+        report.notes.push(not_told(facts.suspended_untold));
+    }
     let mut unseen = Vec::new();
     teller.files(&facts, &mut report.findings, &mut unseen);
     if facts.kv_left_out > 0 {
-        unseen.push(format!("{} rows of plugins beyond the first {} were not judged", facts.kv_left_out, audit::PLUGINS));
+        unseen.push(format!(
+            "{} of plugins beyond the first {} {} not judged",
+            counted(facts.kv_left_out, "row", "rows"),
+            audit::PLUGINS,
+            if facts.kv_left_out == 1 { "was" } else { "were" }
+        ));
     }
     // What could not be looked at is not well.
     report.undetermined |= !unseen.is_empty();
@@ -112,6 +125,15 @@ pub fn examined(host: &Host, store: &Store, quiet: bool) -> Result<(Report<Data>
         report.undetermined = true;
     }
     Ok((report, facts))
+}
+
+/// That a store does not tell of turns, in whose words it does.
+pub fn not_told(sessions: u64) -> String {
+    format!(
+        "whether a turn runs is not known of {}: the store has no event that tells of {} turns",
+        counted(sessions, "session", "sessions"),
+        if sessions == 1 { "its" } else { "their" }
+    )
 }
 
 fn facts(host: &Host, store: &Store, progress: &Progress) -> Result<(Facts, ReadAs), Refusal> {
@@ -155,6 +177,7 @@ fn damaged(host: &Host, info: Info, refusal: &Refusal) -> Report<Data> {
     let teller = Teller { host, path: info.path.clone() };
     let mut report = Report::new("db-audit", data(info, &Facts::nothing()));
     report.data.integrity = "damaged".to_owned();
+    report.data.suspended = None;
     report.findings = info::findings(host, &report.data.store);
     report.findings.push(teller.finding(&registry::STORE_DAMAGED, refusal.to_string(), "SQLite, at the first read"));
     report
@@ -177,7 +200,9 @@ fn data(store: Info, facts: &Facts) -> Data {
         base_integrity: facts.base.as_ref().map(word),
         sessions: facts.sessions,
         orphans: facts.orphans.count,
-        suspended: facts.suspended.count,
+        circular: facts.circles.count,
+        suspended: (facts.suspended_untold == 0 || facts.suspended_untold < facts.sessions).then_some(facts.suspended.count),
+        suspended_unknown: facts.suspended_untold,
         pending: facts.pending,
         plugin_rows: facts.kv.values().map(|plugin| plugin.entries).sum(),
         events: events.map(|events| events.count),

@@ -253,7 +253,13 @@ pub fn findings(host: &Host, info: &Info) -> Vec<Finding> {
             Some(_) => (Outcome::Confirmed, "nobody holds the lock of a writer"),
             None => (Outcome::Undetermined, "whether somebody writes cannot be asked"),
         };
-        told(&registry::STORE_HOT_JOURNAL, outcome, message, format!("-journal: {} bytes; {who}", files.journal_bytes.unwrap_or(0)), None);
+        told(
+            &registry::STORE_HOT_JOURNAL,
+            outcome,
+            message,
+            format!("-journal: {}; {who}", super::counted(files.journal_bytes.unwrap_or(0), "byte", "bytes")),
+            None,
+        );
     }
     let mut tell =
         |kind: &'static Kind, message: String, detail: String, fix: Option<&str>| told(kind, Outcome::Confirmed, message, detail, fix);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::plugins::Configured;
 use crate::redact::FingerprintKey;
-use crate::report::{Problem, Progress, Rows};
+use crate::report::{Problem, Progress, Report, Rows};
 use crate::store::inbox::{self, Life, Pending};
 use crate::store::kv::{self, Entry};
 use crate::store::sessions::{self, Family, Filter, Session};
@@ -100,6 +100,9 @@ pub struct Node {
     pub session: usize,
     /// How deep it stands.
     pub depth: usize,
+    /// It is its own ancestor: its parents lead back to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub circle: bool,
 }
 
 /// The answer of `db inbox`.
@@ -242,40 +245,82 @@ fn collect<T: DeserializeOwned, R>(
 ///
 /// # Errors
 /// Why there is no answer.
-pub fn sessions(store: &Store, filter: &Filter, telling: &Telling<'_>, tree: bool, progress: &Progress) -> Result<Sessions, Problem> {
+pub fn sessions(
+    store: &Store,
+    filter: &Filter,
+    telling: &Telling<'_>,
+    tree: bool,
+    progress: &Progress,
+) -> Result<Report<Sessions>, Problem> {
     let question = Question::Sessions(filter.clone());
     let counts = |opened: &Opened, tables: &Tables| Family::read(&opened.conn, tables).map(|family| (family.orphans(), family.dangling()));
     let (sessions, read_as, (orphans, dangling_parents)) = collect::<Session, _>(store, &question, telling, progress, counts)?;
     let tree = tree.then(|| forest(&sessions));
-    Ok(Sessions { store: store.shown(), read_as, sessions, orphans, dangling_parents, tree })
+    let untold = sessions.iter().filter(|session| session.suspended.is_none()).count() as u64;
+    let mut report = Report::new("db-sessions", Sessions { store: store.shown(), read_as, sessions, orphans, dangling_parents, tree });
+    report.notes.extend((untold > 0).then(|| super::audit::not_told(untold)));
+    Ok(report)
 }
 
 /// Sessions as a forest: children below their parents, in the order they came; what has no parent among them is a root, and so is
-/// one of each circle.
+/// the first of each circle.
 fn forest(sessions: &[Session]) -> Vec<Node> {
     let mut children: std::collections::HashMap<&str, Vec<usize>> = std::collections::HashMap::new();
-    let ids: std::collections::HashSet<&str> = sessions.iter().filter_map(|session| session.id.as_deref()).collect();
+    let ids: std::collections::HashMap<&str, usize> =
+        sessions.iter().enumerate().filter_map(|(at, session)| Some((session.id.as_deref()?, at))).collect();
+    let parents: Vec<Option<usize>> =
+        sessions.iter().map(|session| session.parent_id.as_deref().and_then(|parent| ids.get(parent).copied())).collect();
+    let circle = circles(&parents);
     let mut roots = Vec::new();
     for (at, session) in sessions.iter().enumerate() {
-        match session.parent_id.as_deref().filter(|parent| ids.contains(parent)) {
+        match session.parent_id.as_deref().filter(|parent| ids.contains_key(parent)) {
             Some(parent) => children.entry(parent).or_default().push(at),
             None => roots.push(at),
         }
     }
     let mut seen = vec![false; sessions.len()];
     let mut lines = Vec::with_capacity(sessions.len());
-    for root in roots.into_iter().chain(0..sessions.len()) {
-        let mut open = vec![Node { session: root, depth: 0 }];
+    let of_circles = (0..sessions.len()).filter(|at| circle[*at]);
+    // What stands nowhere else comes last: two sessions of one id.
+    for root in roots.into_iter().chain(of_circles).chain(0..sessions.len()) {
+        let mut open = vec![Node { session: root, depth: 0, circle: circle[root] }];
         while let Some(node) = open.pop() {
             if std::mem::replace(&mut seen[node.session], true) {
                 continue;
             }
             let below = sessions[node.session].id.as_deref().and_then(|id| children.get(id));
-            open.extend(below.into_iter().flatten().rev().map(|child| Node { session: *child, depth: node.depth + 1 }));
+            open.extend(below.into_iter().flatten().rev().map(|child| Node {
+                session: *child,
+                depth: node.depth + 1,
+                circle: circle[*child],
+            }));
             lines.push(node);
         }
     }
     lines
+}
+
+/// Which of some are their own ancestors.
+fn circles(parents: &[Option<usize>]) -> Vec<bool> {
+    let (mut walked, mut circle) = (vec![None; parents.len()], vec![false; parents.len()]);
+    for start in 0..parents.len() {
+        let mut at = Some(start);
+        while let Some(here) = at {
+            match walked[here].replace(start) {
+                None => at = parents[here],
+                Some(earlier) => {
+                    // Back where this walk has been: what lies between is a circle.
+                    let mut around = Some(here).filter(|_| earlier == start);
+                    while let Some(member) = around.filter(|member| !circle[*member]) {
+                        circle[member] = true;
+                        around = parents[member];
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    circle
 }
 
 /// Work that waits.

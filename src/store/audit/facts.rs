@@ -75,10 +75,14 @@ pub struct Waits {
 /// A session in the middle of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspended {
+    /// The table that it stands in.
+    pub table: &'static str,
     /// The session.
     pub id: String,
     /// Since when; none where the host keeps a text.
     pub since_ms: Option<i64>,
+    /// The event that the turn began with, by its place in the session's sequence; none where a column tells of the turn.
+    pub seq: Option<i64>,
 }
 
 /// A session whose parent is gone.
@@ -176,6 +180,10 @@ pub struct Facts {
     pub dangling: u64,
     /// Sessions in the middle of a turn.
     pub suspended: Some10<Suspended>,
+    /// Sessions of which the store does not tell whether a turn runs.
+    pub suspended_untold: u64,
+    /// Sessions that are their own ancestors.
+    pub circles: Some10<String>,
     /// Directories of sessions, with how many.
     pub directories: BTreeMap<String, u64>,
     /// Sessions in directories beyond [`DIRECTORIES`].
@@ -210,6 +218,8 @@ impl Facts {
             orphans: Some10::default(),
             dangling: 0,
             suspended: Some10::default(),
+            suspended_untold: 0,
+            circles: Some10::default(),
             directories: BTreeMap::new(),
             directories_left_out: 0,
             events: None,

@@ -56,8 +56,12 @@ impl Teller<'_> {
     pub(super) fn plugins(&self, facts: &Facts, configured: &Configured, found: &mut Vec<Finding>, notes: &mut Vec<String>) {
         for (id, plugin) in &facts.kv {
             let name = told_text(id.as_bytes());
-            let rows =
-                format!("{} of {name}, {} bytes, last written {}", plural(plugin.entries, "row"), plugin.bytes, rfc3339(plugin.updated_ms));
+            let rows = format!(
+                "{} of {name}, {}, last written {}",
+                plural(plugin.entries, "row"),
+                plural(plugin.bytes, "byte"),
+                rfc3339(plugin.updated_ms)
+            );
             match configured.word(id) {
                 "no" => {
                     let message = format!(
@@ -92,7 +96,7 @@ impl Teller<'_> {
                     &registry::STORE_KV_UNSCOPED,
                     "kv",
                     message,
-                    [format!("{} of {} keys", plugin.unscoped, plugin.entries)],
+                    [format!("{} of {}", plugin.unscoped, plural(plugin.entries, "key"))],
                 ));
             }
             if plugin.large > 0 {
@@ -178,16 +182,35 @@ impl Teller<'_> {
             );
             found.push(self.of_table(&registry::STORE_SESSION_DANGLING_PARENT, facts.session_table, message, [detail]));
         }
+        if facts.circles.count > 0 {
+            let message = format!(
+                "{} by {} parent ids",
+                if facts.circles.count == 1 {
+                    "1 session is its own ancestor".to_owned()
+                } else {
+                    format!("{} sessions are their own ancestors", facts.circles.count)
+                },
+                if facts.circles.count == 1 { "its" } else { "their" },
+            );
+            let details = facts.circles.named.iter().map(|id| format!("{id}: its parents lead back to it"));
+            found.push(self.of_table(&registry::STORE_SESSION_PARENT_CIRCLE, facts.session_table, message, details));
+        }
         if facts.suspended.count > 0 && !info.holders.iter().any(Holder::may_be_host) {
             let message = format!(
                 "{} in the middle of a turn, and no daemon holds the store",
                 if facts.suspended.count == 1 { "1 session is".to_owned() } else { format!("{} sessions are", facts.suspended.count) }
             );
-            let details = facts.suspended.named.iter().map(|suspended| match suspended.since_ms {
-                Some(since) => format!("{}: for {}", suspended.id, self.age(since)),
-                None => suspended.id.clone(),
+            let evidence = facts.suspended.named.iter().map(|suspended| {
+                let age = suspended.since_ms.map(|since| format!("for {}", self.age(since)));
+                let (table, began) = match suspended.seq {
+                    Some(seq) => ("event", Some(format!("event {seq} began a turn, and none behind it ends one"))),
+                    None => (suspended.table, None),
+                };
+                let detail = [began, age].into_iter().flatten().collect::<Vec<_>>().join(", ");
+                let detail = if detail.is_empty() { suspended.id.clone() } else { format!("{}: {detail}", suspended.id) };
+                self.evidence(&format!("table {table}"), detail)
             });
-            let mut finding = self.of_table(&registry::STORE_SESSION_SUSPENDED, facts.session_table, message, details);
+            let mut finding = Finding::new(&registry::STORE_SESSION_SUSPENDED, Outcome::Confirmed, &self.path, message).evidence(evidence);
             if info.holders_unseen {
                 // Whoever holds it may be one of those.
                 finding.outcome = Outcome::Undetermined;
