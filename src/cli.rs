@@ -191,6 +191,7 @@ pub fn main() -> ExitCode {
         return readback::run(&arguments);
     }
     end_at_a_panic();
+    interrupt::when_insisted(insisted);
     let exit = dispatch();
     interrupt::end();
     ExitCode::from(exit.code())
@@ -205,6 +206,12 @@ fn end_at_a_panic() {
         child::end_all();
         std::process::exit(exit.code().into());
     }));
+}
+
+/// A person does not wait for the clean-up.
+fn insisted(stays: &[String]) {
+    let said = Problem::new(Exit::Io, "ended before what was made was removed; what stays:");
+    complain(&stays.iter().fold(said, Problem::hint));
 }
 
 fn dispatch() -> Exit {

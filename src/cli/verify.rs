@@ -81,13 +81,14 @@ pub fn run(args: Args, global: &Global) -> Exit {
     if args.dry_run {
         return start.answer(verify::plan(&query, &live), |report| page(report, start.verbose));
     }
-    if let Err(error) = interrupt::watch() {
-        return start.problem("verify", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
-    }
+    let watch = match interrupt::watch() {
+        Ok(watch) => watch,
+        Err(error) => return start.problem("verify", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
+    };
     let progress = Progress::new(format!("verify {}", agent.id()), Some(14), global.quiet);
     match verify::verify(&start.host, &start.redactor, &query, &live, &progress) {
         Ok(report) => {
-            drop(progress);
+            drop((progress, watch));
             start.answer(report, |report| page(report, start.verbose))
         }
         Err(problem) => start.problem("verify", &problem),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::host::child;
+use crate::host::{child, interrupt};
 
 use super::cleanup::Cleanup;
 use super::token;
@@ -28,6 +28,7 @@ pub struct Nest {
     /// Keeps the directory from being swept.
     _lock: File,
     removed: bool,
+    _stays: interrupt::Stays,
 }
 
 impl Nest {
@@ -40,16 +41,18 @@ impl Nest {
         sweep(&base);
         let dir = base.join(format!("{PREFIX}{}", &token()?[..12]));
         let private = |path: &Path| std::fs::DirBuilder::new().mode(0o700).create(path);
+        let stays = interrupt::stays(format!("{} (the next probe removes it)", dir.display()));
         private(&dir)?;
-        let made = || -> io::Result<Nest> {
+        let path = dir.clone();
+        let made = move || -> io::Result<Nest> {
             let lock = File::create(dir.join(LOCK))?;
             rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
             for name in ["home", "config", "data", "state", "cache", "run", "tmp", "work"] {
                 private(&dir.join(name))?;
             }
-            Ok(Nest { dir: dir.clone(), frozen: format!("frozen-{}", token()?), _lock: lock, removed: false })
+            Ok(Nest { dir, frozen: format!("frozen-{}", token()?), _lock: lock, removed: false, _stays: stays })
         };
-        made().inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))
+        made().inspect_err(|_| drop(std::fs::remove_dir_all(&path)))
     }
 
     /// The directory.

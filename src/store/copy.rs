@@ -29,6 +29,8 @@ pub struct PrivateCopy {
     /// Directories above the place of copies that were made for it, the innermost first.
     made: Vec<PathBuf>,
     _held: File,
+    _stays: interrupt::Stays,
+    _watch: interrupt::Watch,
 }
 
 impl Drop for PrivateCopy {
@@ -84,7 +86,7 @@ fn ours(path: &Path) -> std::io::Result<File> {
     Ok(dir)
 }
 
-fn make(root: &Path) -> std::io::Result<PrivateCopy> {
+fn make(root: &Path, watch: interrupt::Watch) -> std::io::Result<PrivateCopy> {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
@@ -103,6 +105,7 @@ fn make(root: &Path) -> std::io::Result<PrivateCopy> {
         rustix::fs::flock(&gate, FlockOperation::LockExclusive)?;
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = root.join(format!("{}-{number}", std::process::id()));
+        let stays = interrupt::stays(format!("{} (whatever whoseenv is asked next removes it)", dir.display()));
         // One of this name is of a killed program with our pid.
         let _ = std::fs::remove_dir_all(&dir);
         match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
@@ -112,7 +115,7 @@ fn make(root: &Path) -> std::io::Result<PrivateCopy> {
         }
         let held = File::open(&dir)?;
         rustix::fs::flock(&held, FlockOperation::LockExclusive)?;
-        return Ok(PrivateCopy { dir, made, _held: held });
+        return Ok(PrivateCopy { dir, made, _held: held, _stays: stays, _watch: watch });
     }
     Err(std::io::Error::other("its directory is taken away again and again"))
 }
@@ -123,9 +126,9 @@ impl PrivateCopy {
     /// # Errors
     /// When it cannot be made.
     pub fn empty() -> Result<PrivateCopy, Refusal> {
-        interrupt::watch()?;
+        let watch = interrupt::watch()?;
         let root = root();
-        make(&root).map_err(|error| Refusal::Copy(format!("{}: {error}", root.display())))
+        make(&root, watch).map_err(|error| Refusal::Copy(format!("{}: {error}", root.display())))
     }
 
     /// The copied database.

@@ -90,12 +90,13 @@ pub fn run(args: Args, global: &Global) -> Exit {
             super::page(report, start.verbose)
         });
     }
-    if let Err(error) = interrupt::watch() {
-        return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
-    }
+    let watch = match interrupt::watch() {
+        Ok(watch) => watch,
+        Err(error) => return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
+    };
     let progress = Progress::new(format!("probe {}", recipe.id), args.repeat.map(u64::from), global.quiet);
     let data = exec::probe(&recipe, args.repeat, Duration::from_secs(args.timeout), &start.redactor, &progress);
-    drop(progress);
+    drop((progress, watch));
     start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
 }
 

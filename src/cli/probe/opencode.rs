@@ -73,15 +73,16 @@ pub fn run(args: Args, global: &Global) -> Exit {
     if args.dry_run {
         return start.answer(probing::report("probe", opencode::plan(&target), &required), |report| super::page(report, start.verbose));
     }
-    if let Err(error) = interrupt::watch() {
-        return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
-    }
+    let watch = match interrupt::watch() {
+        Ok(watch) => watch,
+        Err(error) => return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
+    };
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), allow_remote: args.allow_remote, password_file: args.password_file };
     let progress = Progress::new("probe opencode", Some(14), global.quiet);
     match opencode::probe(&start.host, &options, &progress) {
         Ok(data) => {
-            drop(progress);
+            drop((progress, watch));
             start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose))
         }
         Err(problem) => start.problem("probe", &problem),

@@ -55,15 +55,16 @@ pub fn run(args: Args, global: &Global) -> Exit {
             super::page(report, start.verbose)
         });
     }
-    if let Err(error) = interrupt::watch() {
-        return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}")));
-    }
+    let watch = match interrupt::watch() {
+        Ok(watch) => watch,
+        Err(error) => return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
+    };
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), default_policy: args.default_policy, declared: args.declare };
     let progress = Progress::new("probe zeroclaw", Some(14), global.quiet);
     match zeroclaw::probe(&start.host, &options, &progress) {
         Ok(data) => {
-            drop(progress);
+            drop((progress, watch));
             start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
         }
         Err(problem) => start.problem("probe", &problem),

@@ -27,7 +27,7 @@ pub struct Steps<'r> {
     /// With what the recipe injects; the control is without.
     injecting: bool,
     /// Something was done that `stop` undoes.
-    began: bool,
+    began: Vec<interrupt::Stays>,
 }
 
 /// Why a command did not do what it is for.
@@ -85,7 +85,7 @@ impl<'r> Steps<'r> {
         patience: Duration,
         injecting: bool,
     ) -> Result<Steps<'r>, Stop> {
-        let steps = Steps { recipe, veil, nest, words, patience, server: None, injecting, began: false };
+        let steps = Steps { recipe, veil, nest, words, patience, server: None, injecting, began: Vec::new() };
         for (path, text) in &recipe.files {
             let text = if injecting { text.clone() } else { recipe.without_injection(text) };
             nest.write(path, &steps.filled(&text)).map_err(|error| failed_step(path, &error.to_string()))?;
@@ -170,7 +170,8 @@ impl<'r> Steps<'r> {
     /// # Errors
     /// When a step fails.
     pub fn prepare(&mut self) -> Result<(), Stop> {
-        self.began = true;
+        let undone = |argv: &Vec<String>| interrupt::stays(format!("what this would have removed: {}", self.veil.argv(argv)));
+        self.began = self.recipe.stop.iter().map(undone).collect();
         for argv in &self.recipe.prepare {
             self.through(argv).map_err(|failure| failed_step(&self.veil.argv(argv), failure.why()))?;
         }
@@ -270,9 +271,10 @@ impl<'r> Steps<'r> {
 
     /// Runs the recipe's last commands, if anything was begun, and ends what runs; the commands that failed, and why.
     pub fn stop(&mut self) -> Vec<(String, String)> {
-        let stop = self.recipe.stop.iter().filter(|_| self.began);
+        let stop = self.recipe.stop.iter().filter(|_| !self.began.is_empty());
         let undone = stop.filter_map(|argv| Some((self.veil.argv(argv), self.through(argv).err()?.why().to_owned()))).collect();
         self.server = None;
+        self.began.clear();
         child::sweep();
         undone
     }

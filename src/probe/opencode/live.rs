@@ -12,7 +12,7 @@ use crate::agent::opencode::service_file::{endpoint, parse_password};
 use crate::agent::{AgentProcess, Listener, Role, discover};
 use crate::host::http::{Http, NoAnswer, Password};
 use crate::host::listen::{self, Address};
-use crate::host::{Environ, Host, Unknown, View, files};
+use crate::host::{Environ, Host, Unknown, View, files, interrupt};
 use crate::probe::nest::Nest;
 use crate::probe::readback::Readback;
 use crate::probe::{Cleanup, Data, Probed, token};
@@ -60,6 +60,8 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let bed = Bed::new(http, health.clone(), daemon, readback, (place, nest.dir().to_owned()), options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
+    let stays = format!("sessions, PTYs and shells titled {:?} in the daemon at {} (the next live probe removes them)", bed.mark.title(), found.url);
+    let stays = interrupt::stays(stays);
     let places = places(&bed.block);
     let outputs = Outputs::now(places.first().map(PathBuf::as_path));
     let claims = experiments(&mut bed, None, &places, progress);
@@ -67,7 +69,7 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     progress.doing("removing what was made");
     bed.remove(&outputs, &mut cleanup);
     by_nature(&places, &bed, &mut cleanup);
-    drop(bed);
+    drop((bed, stays));
     let looked = cleanup.looked_again;
     nest.remove(&mut cleanup);
     cleanup.looked_again &= looked;

@@ -98,17 +98,18 @@ fn first_agent(client: &mut Client) -> Result<Option<String>, NoAnswer> {
 }
 
 /// Z5, with sessions in a directory that is there on every machine.
-fn attaching(socket: &Path, agent: Option<&str>, options: &Options, made: &mut Vec<String>, trail: &mut Trail) -> Result<(), Stop> {
+fn attaching(socket: &Path, agent: Option<&str>, options: &Options, made: &mut Vec<(String, interrupt::Stays)>, trail: &mut Trail) -> Result<(), Stop> {
     let agent = agent.ok_or_else(|| Stop::Failed("the daemon lists no agent".to_owned()))?;
     let directory = std::env::temp_dir();
     let connect = |env: Option<&Value>| Client::connect(socket, env, None, options.patience);
     let (mark, other) = (nonce("own")?, nonce("other")?);
     let mut owner = connect(Some(&marked(&mark)))?;
     let session = owner.session(&directory, &json!({"agent_alias": agent}))?;
-    made.push(session.clone());
+    let stays = |session: &str| interrupt::stays(format!("session {session} in the daemon on {}", socket.display()));
+    made.push((session.clone(), stays(&session)));
     let mut bare = connect(None)?;
     let without = bare.session(&directory, &json!({"agent_alias": agent}))?;
-    made.push(without.clone());
+    made.push((without.clone(), stays(&without)));
     let attach = |client: &mut Client, session: &str| client.new_session(&directory, &json!({"agent_alias": agent, "session_id": session}));
     let own = attach(&mut owner, &session)?;
     trail.control(own.code().is_none(), format!("its own client may not attach: {}", words(&own)))?;
@@ -116,10 +117,10 @@ fn attaching(socket: &Path, agent: Option<&str>, options: &Options, made: &mut V
 }
 
 /// Ends and deletes the sessions, and looks again.
-fn remove(client: &mut Client, sessions: &[String], cleanup: &mut Cleanup) {
+fn remove(client: &mut Client, sessions: &[(String, interrupt::Stays)], cleanup: &mut Cleanup) {
     let mut gone = 0;
     cleanup.looked_again = true;
-    for session in sessions {
+    for (session, _) in sessions {
         let which = json!({"session_id": session});
         let _ = client.call("session/close", &which);
         let _ = client.call("session/delete", &which);
