@@ -46,13 +46,13 @@ fn a_turn_of_a_real_preview_is_one_until_its_host_is_killed_and_after() {
     let (idle, busy) = (server.session(), server.session());
     server.endpoint.json("POST", &format!("/api/session/{busy}/prompt"), Some(&json!({"text": "wake now"})));
     server.endpoint.json("POST", &format!("/api/session/{busy}/prompt"), Some(&json!({"text": "later", "delivery": "queue"})));
-    wait_until("the turn", || active() == [busy.clone()] && suspended() == [busy.clone()]);
+    wait_until("the turn", || active() == [busy.as_str()] && suspended() == [busy.as_str()]);
     let sessions = ask(&["sessions", "--json"]).json();
     let of_idle = sessions["data"]["sessions"].as_array().unwrap().iter().find(|row| row["id"] == idle.as_str()).unwrap();
     assert_eq!((&of_idle["suspended"], &sessions["notes"]), (&json!(false), &json!([])));
     assert!(ask(&["sessions"]).stdout.lines().any(|line| line.contains(&busy) && line.ends_with("in a turn")));
     let audit = ask(&["audit", "--json"]).json();
-    assert_eq!(active(), [busy.clone()], "it went on all the while");
+    assert_eq!(active(), [busy.as_str()], "it went on all the while");
     assert_eq!((&audit["data"]["suspended"], finding(&audit, "store.session_suspended")), (&json!(1), None), "{audit:#}");
     assert_eq!(finding(&audit, "store.inbox_stuck"), None, "the turn takes what waits");
     // Killed in the middle.
