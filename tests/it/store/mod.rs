@@ -10,7 +10,7 @@
 //! real.rs       stores that the real programs made                          kept.rs    snapshots with stores
 //! locks.rs      hosts that only their locks tell of, files that are none    migrated.rs 1.x and 2.x side by side
 //! told.rs       exit codes, words, secrets in names, terminals              events.rs  events that are missing
-//! mounted.rs    stores on file systems in user space
+//! mounted.rs    stores on file systems in user space                      turns.rs    turns that run, parents in a circle
 //! ```
 
 mod answers;
@@ -29,4 +29,5 @@ mod reports;
 mod state;
 mod told;
 mod traceless;
+mod turns;
 mod unseen;

@@ -238,3 +238,31 @@ fn what_a_stranger_cannot_see_is_not_well() {
     }
     host.close();
 }
+
+/// Root asks about a store that lies where no path names a home: its owner's configuration counts.
+#[test]
+fn the_configuration_of_a_store_s_owner_counts_wherever_the_store_lies() {
+    let _alone = crate::world::world::alone();
+    let owner = need!(crate::world::accounts::stranger());
+    let (dir, home) = (tempfile::tempdir().unwrap(), home());
+    let path = dir.path().join("opencode/opencode-next.db");
+    std::fs::create_dir(dir.path().join("opencode")).unwrap();
+    let conn = make(&path, &preview(), "delete");
+    session(&conn, "session", "ses_1", None, "/tmp", &[]);
+    kv(&conn, &plugin_key("team", "ses_1"), "1");
+    drop(conn);
+    std::os::unix::fs::chown(&path, Some(owner.uid), Some(owner.gid)).unwrap();
+    let configured = || {
+        let word = db(home.path(), &path, &["kv", "--json"]).json()["data"]["entries"][0]["configured"].as_str().unwrap().to_owned();
+        (word, finding(&db(home.path(), &path, &["audit", "--json"]).json(), "store.kv_left_over").is_some())
+    };
+    let config = owner.home.join(".config/opencode/opencode.json");
+    owner.write(&config, "{}");
+    let before = configured();
+    let plugin = owner.home.join("team.js");
+    owner.write(&plugin, "export default { id: \"team\", setup() {} }");
+    owner.write(&config, &format!("{{\"plugins\": [\"file://{}\"]}}", plugin.display()));
+    let after = configured();
+    owner.reset();
+    assert_eq!((before, after), (("no".to_owned(), true), ("yes".to_owned(), false)));
+}
