@@ -124,12 +124,12 @@ pub fn verify(
         Agent::OpenCode => {
             let target = probe::opencode::Target::Spawn(query.program.clone());
             let options = probe::opencode::Options { target, patience: query.patience, allow_remote: None, password_file: None };
-            probe::opencode::probe(host, &options, progress)?
+            probe::opencode::probe(host, &options, redactor, progress)?
         }
         Agent::ZeroClaw => {
             let target = probe::zeroclaw::Target::Spawn(query.program.clone());
             let options = probe::zeroclaw::Options { target, patience: query.patience, default_policy: false, declared: Vec::new() };
-            probe::zeroclaw::probe(host, &options, progress)?
+            probe::zeroclaw::probe(host, &options, redactor, progress)?
         }
     };
     let (injection, control) = query.agent.claims();

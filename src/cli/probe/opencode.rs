@@ -80,7 +80,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), allow_remote: args.allow_remote, password_file: args.password_file };
     let progress = Progress::new("probe opencode", Some(14), global.quiet);
-    match opencode::probe(&start.host, &options, &progress) {
+    match opencode::probe(&start.host, &options, &start.redactor, &progress) {
         Ok(data) => {
             drop((progress, watch));
             start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose))

@@ -62,7 +62,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), default_policy: args.default_policy, declared: args.declare };
     let progress = Progress::new("probe zeroclaw", Some(14), global.quiet);
-    match zeroclaw::probe(&start.host, &options, &progress) {
+    match zeroclaw::probe(&start.host, &options, &start.redactor, &progress) {
         Ok(data) => {
             drop((progress, watch));
             start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))

@@ -94,6 +94,11 @@ impl<'r> Veil<'r> {
         text
     }
 
+    /// A line that a command printed.
+    pub fn printed(&self, line: &str) -> String {
+        self.redactor.foreign(&self.said(line))
+    }
+
     fn veil(&self, json: &mut Json) {
         match json {
             Json::String(text) if !self.hides_value("", text) => {}

@@ -60,7 +60,8 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let bed = Bed::new(http, health.clone(), daemon, readback, (place, nest.dir().to_owned()), options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
-    let stays = format!("sessions, PTYs and shells titled {:?} in the daemon at {} (the next live probe removes them)", bed.mark.title(), found.url);
+    let (mark, url) = (bed.mark.digits(), &found.url);
+    let stays = format!("sessions, PTYs and shells with {mark} in title or id, in the daemon at {url} (the next live probe removes them)");
     let stays = interrupt::stays(stays);
     let places = places(&bed.block);
     let outputs = Outputs::now(places.first().map(PathBuf::as_path));

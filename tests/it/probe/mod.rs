@@ -13,6 +13,7 @@ mod opencode;
 mod people;
 mod plans;
 mod reports;
+mod signals;
 mod user_manager;
 mod v1_live;
 mod zeroclaw;
