@@ -19,7 +19,7 @@ impl Redactor {
 
 fn veiled(line: &str) -> String {
     let mut announced = false;
-    let mut words = Vec::new();
+    let (mut words, mut kept) = (Vec::new(), Vec::new());
     for word in line.split_whitespace() {
         let separated = word.ends_with([':', '=']);
         let name = name(word.split([':', '=']).next().unwrap_or_default());
@@ -27,12 +27,12 @@ fn veiled(line: &str) -> String {
         let secret_is_next = scheme || separated && secret_name(name.as_bytes());
         let holds = announced && !secret_is_next || assigns(word) || secret(b"", word.as_bytes(), false).is_some();
         words.push(if holds && !secret_is_next { HIDDEN } else { word });
+        // A word that announces is no secret itself, nor is the next one any more.
+        kept.extend((!holds && !secret_is_next).then_some(word));
         announced = secret_is_next;
     }
-    let told = words.join(" ");
     // What only several words together give away.
-    let blank = told.replace(HIDDEN, "");
-    if secret(b"", blank.as_bytes(), false).is_some() { HIDDEN.to_owned() } else { told }
+    if secret(b"", kept.join(" ").as_bytes(), false).is_some() { HIDDEN.to_owned() } else { words.join(" ") }
 }
 
 /// `token=word`, `"password":"word"`, also in a list of them.

@@ -14,6 +14,7 @@ mod people;
 mod plans;
 mod reports;
 mod signals;
+mod told;
 mod user_manager;
 mod v1_live;
 mod zeroclaw;
