@@ -7,6 +7,7 @@
 pub mod anonymize;
 mod argv;
 mod entropy;
+mod foreign;
 mod names;
 mod shapes;
 pub mod terminal;

@@ -79,7 +79,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     let query = Query { agent, program, patience: Duration::from_secs(args.timeout) };
     if args.dry_run {
-        return start.answer(verify::plan(&query, &live), |report| page(report, start.verbose));
+        return match verify::plan(&query, &live) {
+            Ok(report) => start.answer(report, |report| page(report, start.verbose)),
+            Err(problem) => start.problem("verify", &problem),
+        };
     }
     let watch = match interrupt::watch() {
         Ok(watch) => watch,

@@ -124,12 +124,12 @@ pub fn verify(
         Agent::OpenCode => {
             let target = probe::opencode::Target::Spawn(query.program.clone());
             let options = probe::opencode::Options { target, patience: query.patience, allow_remote: None, password_file: None };
-            probe::opencode::probe(host, &options, progress)?
+            probe::opencode::probe(host, &options, redactor, progress)?
         }
         Agent::ZeroClaw => {
             let target = probe::zeroclaw::Target::Spawn(query.program.clone());
             let options = probe::zeroclaw::Options { target, patience: query.patience, default_policy: false, declared: Vec::new() };
-            probe::zeroclaw::probe(host, &options, progress)?
+            probe::zeroclaw::probe(host, &options, redactor, progress)?
         }
     };
     let (injection, control) = query.agent.claims();
@@ -160,10 +160,13 @@ pub fn verify(
 }
 
 /// What would be done, and is not.
-pub fn plan(query: &Query, live: &Live) -> Report<Data> {
+///
+/// # Errors
+/// When the program cannot be started at all.
+pub fn plan(query: &Query, live: &Live) -> Result<Report<Data>, crate::report::Problem> {
     let mut probe = match query.agent {
-        Agent::OpenCode => probe::opencode::plan(&probe::opencode::Target::Spawn(query.program.clone())),
-        Agent::ZeroClaw => probe::zeroclaw::plan(&probe::zeroclaw::Target::Spawn(query.program.clone()), false),
+        Agent::OpenCode => probe::opencode::plan(&probe::opencode::Target::Spawn(query.program.clone()))?,
+        Agent::ZeroClaw => probe::zeroclaw::plan(&probe::zeroclaw::Target::Spawn(query.program.clone()), false)?,
     };
     let daemon = match live.subject.as_ref().and_then(|subject| subject.stat.as_ref()) {
         Some(stat) => format!("read /proc/{}/environ, the daemon's, and this terminal's environment", stat.pid),
@@ -172,7 +175,7 @@ pub fn plan(query: &Query, live: &Live) -> Report<Data> {
     probe.plan.insert(0, daemon);
     probe.plan.insert(1, format!("read {}, for what its code shows", query.program.display()));
     let (agent, program) = (query.agent.id().to_owned(), query.program.display().to_string());
-    Report::new("verify", Data { agent, program, lines: Vec::new(), meaning: String::new(), probe })
+    Ok(Report::new("verify", Data { agent, program, lines: Vec::new(), meaning: String::new(), probe }))
 }
 
 /// The live daemon's environment against this terminal's.

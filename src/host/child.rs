@@ -179,6 +179,13 @@ pub fn sweep() {
     }
 }
 
+impl Child {
+    /// The last line that it printed and that is not empty; empty where there is none.
+    pub fn last_line(&self) -> String {
+        self.printed().lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+    }
+}
+
 /// Ends everything that was started, for a program that ends without dropping its values.
 pub fn end_all() {
     if !STARTED.load(Ordering::Relaxed) {

@@ -13,6 +13,7 @@ use ureq::http::Request;
 
 use super::fact::{Fact, Unknown};
 use super::interrupt;
+use super::snapshot::HIDDEN;
 
 /// More of an answer is not read: neither what a probe asks for nor a host's contract comes near it.
 const BODY_LIMIT: u64 = 16 << 20;
@@ -135,7 +136,7 @@ impl Http {
     /// When it is not on loopback and `allow_remote` is not this URL, or the URL is none.
     pub fn new(url: &str, password: Option<&Password>, allow_remote: Option<&str>) -> Result<Http, NoAnswer> {
         let base = url.trim_end_matches('/').to_owned();
-        let name = authority(&base).ok_or_else(|| NoAnswer::Failed(format!("{url} is no http:// address")))?;
+        let name = authority(&base).ok_or_else(|| NoAnswer::Failed(format!("{} is no http:// address", told(url))))?;
         let loopback = name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if !loopback && allow_remote.map(|url| url.trim_end_matches('/')) != Some(base.as_str()) {
             return Err(NoAnswer::Remote(base));
@@ -265,6 +266,9 @@ impl Asked {
 pub fn document(url: &str, password: Option<&Password>, remote: bool) -> Fact<Vec<u8>> {
     let refused = |why: String| Err(Unknown::Malformed(why));
     let Some(place) = url.strip_prefix("http://") else { return refused("only http:// is spoken".to_owned()) };
+    if place.contains('@') {
+        return refused("a password is not taken from an address".to_owned());
+    }
     let (origin, path) = url.split_at(url.len() - place.len() + place.find(['/', '?', '#']).unwrap_or(place.len()));
     let http = match Http::new(origin, password, remote.then_some(origin)) {
         Ok(http) => http,
@@ -274,11 +278,24 @@ pub fn document(url: &str, password: Option<&Password>, remote: bool) -> Fact<Ve
         Err(other) => return refused(other.to_string()),
     };
     let reply = http.ask(&Question { method: "GET", path, headers: &[], body: None }, DOCUMENT).wait();
-    match reply.map_err(|error| Unknown::Io(error.to_string()))? {
+    let asked = |error: NoAnswer| match path.contains(['?', '#']) {
+        true => Unknown::Io(error.to_string().replace(path, &told(path))),
+        false => Unknown::Io(error.to_string()),
+    };
+    match reply.map_err(asked)? {
         reply if reply.status != 200 => refused(format!("it answers with status {}", reply.status)),
         reply if reply.cut => refused(format!("it is longer than {BODY_LIMIT} bytes")),
         reply => Ok(reply.body),
     }
+}
+
+/// An address as it may be told: without user and password, which may hold any character, and without what its query says.
+pub fn told(url: &str) -> String {
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("@", rest));
+    let (place, query) = rest.find(['?', '#']).map_or((rest, ""), |at| (&rest[..at], &rest[at..=at]));
+    let hidden = |what: &str| if what.is_empty() { "" } else { HIDDEN };
+    format!("{scheme}{}{user}{place}{query}{}", hidden(user), hidden(query))
 }
 
 /// The host part of `http://HOST:PORT`.

@@ -16,7 +16,7 @@ use crate::host::listen::{self, Address};
 use crate::host::{Host, interrupt};
 use crate::redact::Redactor;
 use crate::report::Progress;
-use crate::verdict::Outcome;
+use crate::verdict::{How, Outcome};
 
 use super::nest::Nest;
 use super::readback::{Readback, Silence};
@@ -148,11 +148,20 @@ fn runs(
     steps.prepare()?;
     for number in 1..=times {
         progress.reached(u64::from(number));
+        let before = readback.again();
         let seen = once(readback, steps, &recipe.run, recipe)?;
+        let again = readback.again() - before;
         let all = expectations(recipe, steps, &seen);
         let broken: Vec<_> = all.iter().filter(|(_, _, holds)| !holds).map(|(what, ..)| what.clone()).collect();
         let which = if times > 1 { format!("run {number} of {times}") } else { "the run".to_owned() };
         trail.shown(&seen, format!("{which}: {} of {} expectations hold", all.len() - broken.len(), all.len()));
+        if again > 0 {
+            trail.saw(
+                "{command}",
+                How::RunsACommand,
+                format!("{which}: it was run {} times, and the first time alone is judged", again + 1),
+            );
+        }
         trail.holds(broken.is_empty(), || format!("{which}: {}", broken.join("; ")));
     }
     Ok(())

@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::host::files::{FileKind, stat_named};
 use crate::host::http::Reply;
 use crate::host::{Environ, Host, Unknown, interrupt};
+use crate::redact::Redactor;
 use crate::report::{Exit, Problem, Progress};
 use crate::verdict::Outcome;
 
@@ -75,11 +76,11 @@ type Experiment = fn(&mut Bed, &mut Trail) -> Result<(), Stop>;
 ///
 /// # Errors
 /// When there is no such program or daemon, or it may not be asked.
-pub fn probe(host: &Host, options: &Options, progress: &Progress) -> Result<Data, Problem> {
+pub fn probe(host: &Host, options: &Options, redactor: &Redactor, progress: &Progress) -> Result<Data, Problem> {
     match &options.target {
         Target::Spawn(program) => {
             runnable(program)?;
-            Ok(spawn::probe(program, options.patience, progress))
+            Ok(spawn::probe(program, options.patience, redactor, progress))
         }
         Target::Live(url) => live::probe(host, url.as_deref(), options, progress),
     }

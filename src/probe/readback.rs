@@ -5,7 +5,7 @@
 //! environment block of the *shell* above it: what a profile or the shell itself adds is told apart. So no value
 //! passes through the host's output, database or log. The helper goes when it is told to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,8 +74,16 @@ pub struct Readback {
     address: Address,
     argument: String,
     program: String,
-    expected: Arc<Mutex<HashMap<String, Sender<Caller>>>>,
+    expected: Arc<Mutex<Calls>>,
     over: Arc<AtomicBool>,
+}
+
+/// The calls that are expected, by token, and those that came.
+#[derive(Default)]
+struct Calls {
+    waiting: HashMap<String, Sender<Caller>>,
+    spent: HashSet<String>,
+    again: u32,
 }
 
 /// A call that is expected.
@@ -137,10 +145,15 @@ impl Readback {
     pub fn expect(&self) -> std::io::Result<Expected> {
         let token = token()?;
         let (sender, caller) = channel();
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), sender);
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner).waiting.insert(token.clone(), sender);
         // The colon is why the shell stays: it does not become its last command.
         let command = format!("{} readback call {} {token}; :", quoted(&self.program), quoted(&self.argument));
         Ok(Expected { token, command, caller })
+    }
+
+    /// How many calls came with a token that another had come with: what a shell ran once more was not looked at.
+    pub fn again(&self) -> u32 {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner).again
     }
 
     /// The socket, as the helper's argument names it.
@@ -164,14 +177,20 @@ impl Drop for Readback {
     }
 }
 
-fn receive(mut caller: Caller, expected: &Mutex<HashMap<String, Sender<Caller>>>) {
+fn receive(mut caller: Caller, expected: &Mutex<Calls>) {
     let _ = caller.stream.set_read_timeout(Some(TALK));
     let mut said = [0; 33];
     if caller.stream.read_exact(&mut said).is_err() || said[32] != b'\n' {
         return;
     }
     let Ok(token) = std::str::from_utf8(&said[..32]) else { return };
-    let waiting = expected.lock().unwrap_or_else(PoisonError::into_inner).remove(token);
+    let waiting = {
+        let mut calls = expected.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = calls.waiting.remove(token);
+        let first = waiting.is_some() && calls.spent.insert(token.to_owned());
+        calls.again += u32::from(!first && calls.spent.contains(token));
+        waiting
+    };
     if let Some(waiting) = waiting {
         let _ = waiting.send(caller);
     }

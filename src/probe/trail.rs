@@ -82,6 +82,12 @@ impl Trail {
         );
     }
 
+    /// Many shells were read: what of them together matters.
+    pub fn shells(&mut self, source: impl Into<String>, detail: impl Into<String>) {
+        self.readback.get_or_insert(Channel::Socket);
+        self.saw(source, How::RunsACommand, detail);
+    }
+
     /// A shell's output was read, because the shell could not be.
     pub fn output(&mut self, source: impl Into<String>, detail: impl Into<String>) {
         self.readback = Some(Channel::Output);

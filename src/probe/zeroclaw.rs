@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::host::interrupt;
+use crate::redact::Redactor;
 use crate::report::{Exit, Problem, Progress};
 use crate::verdict::Outcome;
 
@@ -56,7 +57,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When there is no such program or daemon, or it may not be asked.
-pub fn probe(host: &crate::host::Host, options: &Options, progress: &Progress) -> Result<Data, Problem> {
+pub fn probe(host: &crate::host::Host, options: &Options, redactor: &Redactor, progress: &Progress) -> Result<Data, Problem> {
     let program = match &options.target {
         Target::Spawn(program) => program,
         Target::Live(socket) => return live::probe(host, socket.as_deref(), options, progress),
@@ -65,7 +66,7 @@ pub fn probe(host: &crate::host::Host, options: &Options, progress: &Progress) -
     progress.doing("starting the daemon");
     let policy = if options.default_policy { Policy::Default } else { Policy::Open };
     let mut cleanup = Cleanup::default();
-    let made = Bed::new(program, policy, &options.declared, options.patience);
+    let made = Bed::new((program, redactor), policy, &options.declared, options.patience);
     let (host, claims) = match made {
         Err(error) => return Err(Problem::new(Exit::Io, format!("a private home cannot be made: {error}"))),
         Ok(mut bed) => {
@@ -83,7 +84,7 @@ pub fn probe(host: &crate::host::Host, options: &Options, progress: &Progress) -
     Ok(Data { host, claims, cleanup, plan: Vec::new() })
 }
 
-type Experiment = fn(&mut Bed, &mut Trail) -> Result<(), Stop>;
+type Experiment = fn(&mut Bed<'_>, &mut Trail) -> Result<(), Stop>;
 
 /// In the order in which they are made: Z8 starts a second daemon, and Z12 searches what all others left.
 const EXPERIMENTS: [(&Claim, Experiment); 14] = [
@@ -103,7 +104,7 @@ const EXPERIMENTS: [(&Claim, Experiment); 14] = [
     (&registry::Z8, disk::not_admin),
 ];
 
-fn experiments(bed: &mut Bed, progress: &Progress) -> Vec<Judged> {
+fn experiments(bed: &mut Bed<'_>, progress: &Progress) -> Vec<Judged> {
     let mut lost = None::<String>;
     let mut judged = Vec::new();
     for (number, (claim, experiment)) in EXPERIMENTS.into_iter().enumerate() {

@@ -127,10 +127,18 @@ fn wanted(args: &Args, known: &[recipe::Recipe]) -> Result<recipe::Recipe, Probl
         let found = known.iter().find(|recipe| recipe.id == *id).cloned();
         return found.ok_or_else(|| Problem::new(Exit::NotFound, format!("there is no recipe {id:?}")).hint(format!("One of: {ids}")));
     }
+    let names: Vec<&String> = args.set.iter().map(|(name, _)| name).chain(&args.absent).collect();
+    if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        return Err(Problem::new(Exit::Usage, format!("{name} is given twice")).hint("Name it once: in one --set, or in one --absent."));
+    }
     let canaries = args.absent.iter().map(|name| (name.clone(), "{canary}".to_owned()));
     let recipe = recipe::Recipe {
         id: "command".to_owned(),
-        text: "The host's shell is given the environment that is expected.".to_owned(),
+        text: match args.in_band {
+            // An assignment before it counts there, and not in the block that the shell was given.
+            true => "The command that the host's shell runs has the environment that is expected.".to_owned(),
+            false => "The host's shell is given the environment that is expected.".to_owned(),
+        },
         run_env: args.set.iter().cloned().chain(canaries).collect(),
         run: args.run.clone(),
         expect: recipe::Expect {

@@ -38,7 +38,8 @@ pub struct Args {
     /// Fail when the host lacks this
     #[arg(long, value_enum, value_name = "SURFACE")]
     require: Vec<RequiredArg>,
-    /// Allow this address, which is not of this machine, to be sent requests and the password
+    /// Allow this address of this machine, which is not on loopback, to be sent requests and the password; a daemon of another
+    /// machine is probed there, for its process and its shells are read in /proc
     #[arg(long, value_name = "URL")]
     allow_remote: Option<String>,
     /// A file that holds the daemon's password, for a daemon without a registration
@@ -71,7 +72,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
     };
     let required: Vec<Required> = args.require.into_iter().map(Required::from).collect();
     if args.dry_run {
-        return start.answer(probing::report("probe", opencode::plan(&target), &required), |report| super::page(report, start.verbose));
+        return match opencode::plan(&target) {
+            Ok(data) => start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose)),
+            Err(problem) => start.problem("probe", &problem),
+        };
     }
     let watch = match interrupt::watch() {
         Ok(watch) => watch,
@@ -80,7 +84,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), allow_remote: args.allow_remote, password_file: args.password_file };
     let progress = Progress::new("probe opencode", Some(14), global.quiet);
-    match opencode::probe(&start.host, &options, &progress) {
+    match opencode::probe(&start.host, &options, &start.redactor, &progress) {
         Ok(data) => {
             drop((progress, watch));
             start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose))

@@ -51,9 +51,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
         (None, live) => Target::Live(live.flatten()),
     };
     if args.dry_run {
-        return start.answer(probing::report("probe", zeroclaw::plan(&target, args.default_policy), &[]), |report| {
-            super::page(report, start.verbose)
-        });
+        return match zeroclaw::plan(&target, args.default_policy) {
+            Ok(data) => start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose)),
+            Err(problem) => start.problem("probe", &problem),
+        };
     }
     let watch = match interrupt::watch() {
         Ok(watch) => watch,
@@ -62,7 +63,7 @@ pub fn run(args: Args, global: &Global) -> Exit {
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), default_policy: args.default_policy, declared: args.declare };
     let progress = Progress::new("probe zeroclaw", Some(14), global.quiet);
-    match zeroclaw::probe(&start.host, &options, &progress) {
+    match zeroclaw::probe(&start.host, &options, &start.redactor, &progress) {
         Ok(data) => {
             drop((progress, watch));
             start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))

@@ -76,21 +76,22 @@ pub fn contract(word: &str, password: Option<&Password>, remote: bool) -> Result
     if word.is_empty() {
         return Err(Problem::new(Exit::Usage, "--against names no contract").hint("Give a file, or http://127.0.0.1:PORT/doc"));
     }
+    let told = if word.contains("://") { http::told(word) } else { word.to_owned() };
     if let Some((scheme, _)) = word.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
         return Err(
-            Problem::new(Exit::Usage, format!("{word}: {scheme}:// is not spoken")).hint("Give a file, or http://127.0.0.1:PORT/doc")
+            Problem::new(Exit::Usage, format!("{told}: {scheme}:// is not spoken")).hint("Give a file, or http://127.0.0.1:PORT/doc")
         );
     }
     let is_url = word.starts_with("http://") || word.starts_with("https://");
     let read = if is_url { http::document(word, password, remote) } else { files::read_named(Path::new(word)) };
     let bytes = read.map_err(|reason| {
-        let problem = Problem::unread(word, &reason);
+        let problem = Problem::unread(&told, &reason);
         match problem.message.ends_with("status 401") {
             true => problem.hint("The server asks for a password: set it in WHOSEENV_SERVER_PASSWORD."),
             false if is_url && problem.exit == Exit::Io => problem.hint("Does a server listen there? See which do: whoseenv ps"),
             false => problem,
         }
     })?;
-    let listed = contract::parse(&bytes).map_err(|why| Problem::new(Exit::Usage, format!("{word}: {why}")))?;
-    Ok((word.to_owned(), listed))
+    let listed = contract::parse(&bytes).map_err(|why| Problem::new(Exit::Usage, format!("{told}: {why}")))?;
+    Ok((told, listed))
 }

@@ -37,9 +37,11 @@ fn shown(host: &Host, agent: Agent, identified: &Identified, opened: &Opened) ->
 
 fn evidence(host: &Host, feature: &Feature, opened: &Opened) -> Vec<Evidence> {
     let seen = feature.evidence.iter().map(|seen| {
+        // It may begin with the quotation mark that stands before it in the code.
+        let string = seen.string.trim_matches(['"', '\'', '`']);
         let (source, detail) = match seen.offset {
-            Some(offset) => (format!("{}, byte {offset}", opened.label), format!("`{}` stands there", seen.string)),
-            None => (opened.label.clone(), format!("`{}` is not in its code", seen.string)),
+            Some(offset) => (format!("{}, byte {offset}", opened.label), format!("`{string}` stands there")),
+            None => (opened.label.clone(), format!("`{string}` is not in its code")),
         };
         Evidence { source, how: How::Passive, at: host.machine().taken_at(), detail }
     });

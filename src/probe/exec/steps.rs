@@ -233,9 +233,7 @@ impl<'r> Steps<'r> {
     /// How a command ended, if it did, and the last line that it printed.
     pub fn how(&self, running: &mut Running) -> Option<String> {
         let status = running.0.ended()?;
-        let printed = running.0.printed();
-        let line = printed.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        let line = self.veil.said(&line.chars().take(200).collect::<String>());
+        let line = self.veil.printed(&running.0.last_line());
         Some(if line.is_empty() { format!("the command ended ({status})") } else { format!("the command ended ({status}): {line}") })
     }
 

@@ -54,7 +54,9 @@ impl<'r> Veil<'r> {
         }
         let split = |char: char| char.is_whitespace() || "=:@/?&\"'`,;(){}[]<>|$\\".contains(char);
         let pieces = |secret: &String| secret.split(split).map(str::to_owned).chain([secret.clone()]).collect::<Vec<_>>();
-        veil.hidden = secrets.iter().flat_map(pieces).filter(|piece| piece.len() >= PIECE).collect();
+        // Of a word that is filled in the person wrote nothing.
+        let filled_in = |piece: &String| WORDS.iter().any(|(word, _)| word.trim_matches(['{', '}']) == piece);
+        veil.hidden = secrets.iter().flat_map(pieces).filter(|piece| piece.len() >= PIECE && !filled_in(piece)).collect();
         veil.hidden.sort_by_key(|piece| std::cmp::Reverse(piece.len()));
         veil.hidden.dedup();
         veil
@@ -92,6 +94,11 @@ impl<'r> Veil<'r> {
         let mut text = self.hidden.iter().fold(text.to_owned(), |text, piece| text.replace(piece.as_str(), HIDDEN));
         self.redactor.sentence(&mut text);
         text
+    }
+
+    /// A line that a command printed.
+    pub fn printed(&self, line: &str) -> String {
+        self.redactor.foreign(&self.said(line))
     }
 
     fn veil(&self, json: &mut Json) {

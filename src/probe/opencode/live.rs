@@ -10,7 +10,7 @@ use super::removal::Outputs;
 use super::{Options, experiments};
 use crate::agent::opencode::service_file::{endpoint, parse_password};
 use crate::agent::{AgentProcess, Listener, Role, discover};
-use crate::host::http::{Http, NoAnswer, Password};
+use crate::host::http::{self, Http, NoAnswer, Password};
 use crate::host::listen::{self, Address};
 use crate::host::{Environ, Host, Unknown, View, files, interrupt};
 use crate::probe::nest::Nest;
@@ -38,15 +38,16 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
             NoAnswer::Denied(_) => Exit::NotPermitted,
             _ => Exit::Undetermined,
         };
-        Problem::new(exit, format!("{}: {no}", found.url))
-            .hint("See what runs: whoseenv ps")
-            .hint("Name its password: --password-file FILE")
+        let problem = Problem::new(exit, format!("{}: {no}", http::told(&found.url))).hint("See what runs: whoseenv ps");
+        if exit == Exit::Usage { problem } else { problem.hint("Name its password: --password-file FILE") }
     };
     let http = Http::new(&found.url, found.password.as_ref(), options.allow_remote.as_deref()).map_err(unreachable)?;
     let health = api::health(&http, options.patience.min(Duration::from_secs(10))).map_err(unreachable)?;
     let health = match health {
         Condition::Well(health) => health,
-        Condition::Unwell(said) => return Err(Problem::new(Exit::Undetermined, format!("{} is not healthy: {said}", found.url))),
+        Condition::Unwell(said) => {
+            return Err(Problem::new(Exit::Undetermined, format!("{} is not healthy: {said}", http::told(&found.url))));
+        }
     };
     let io = |error: std::io::Error| Problem::new(Exit::Io, format!("a private directory cannot be made: {error}"));
     let nest = Nest::new().map_err(io)?;
@@ -60,7 +61,8 @@ pub fn probe(host: &Host, url: Option<&str>, options: &Options, progress: &Progr
     let bed = Bed::new(http, health.clone(), daemon, readback, (place, nest.dir().to_owned()), options.patience);
     let mut bed = bed
         .map_err(|stop| Problem::new(Exit::NotPermitted, stop.why()).hint("Run it as the account that the daemon runs as, or as root."))?;
-    let stays = format!("sessions, PTYs and shells titled {:?} in the daemon at {} (the next live probe removes them)", bed.mark.title(), found.url);
+    let (mark, url) = (bed.mark.digits(), http::told(&found.url));
+    let stays = format!("sessions, PTYs and shells with {mark} in title or id, in the daemon at {url} (the next live probe removes them)");
     let stays = interrupt::stays(stays);
     let places = places(&bed.block);
     let outputs = Outputs::now(places.first().map(PathBuf::as_path));
@@ -81,23 +83,37 @@ fn find(host: &Host, url: Option<&str>, options: &Options) -> Result<Found, Prob
     let processes = discover(host).map_err(|reason| Problem::new(Exit::Io, format!("the list of processes: {reason}")))?;
     let daemons: Vec<&AgentProcess> =
         processes.iter().filter(|process| process.agent == "opencode" && process.role == Role::Daemon).collect();
-    let wanted = url.map(|url| {
-        let refused =
-            || Problem::new(Exit::Usage, format!("{url} is no http://ADDRESS:PORT")).hint("Such as: --live http://127.0.0.1:49374");
-        endpoint(url).ok_or_else(refused)
-    });
-    let wanted = wanted.transpose()?;
+    let wanted = url.map(wanted).transpose()?;
     let at = |process: &AgentProcess| match (wanted, url) {
         (Some(wanted), Some(url)) => listens(process, wanted).then(|| base(url).to_owned()),
         _ => address(process),
     };
     let found: Vec<(String, &AgentProcess)> = daemons.iter().filter_map(|process| Some((at(process)?, *process))).collect();
-    let list = || found.iter().map(|(url, process)| format!("--live {url}   (pid {})", process.stat.pid));
+    let list = || found.iter().map(|(url, process)| format!("--live {}   (pid {})", http::told(url), process.stat.pid));
     match found.as_slice() {
         [(url, process)] => Ok(Found { url: url.clone(), process: (*process).clone(), password: password(process, options)? }),
         [] => Err(nobody(host, url, wanted, &daemons)),
         _ => Err(list().fold(Problem::new(Exit::Usage, "several OpenCode daemons run; name one"), Problem::hint)),
     }
+}
+
+/// Address and port of `http://ADDRESS:PORT`.
+///
+/// # Errors
+/// When it is none, or says more: nothing of that would be heeded.
+pub fn wanted(url: &str) -> Result<(IpAddr, u16), Problem> {
+    let refused = |more: &str| {
+        let hint = match url.contains('@') {
+            true => "A password is read from a file: --password-file FILE",
+            false => "Such as: --live http://127.0.0.1:49374",
+        };
+        Problem::new(Exit::Usage, format!("{} is no http://ADDRESS:PORT{more}", http::told(url))).hint(hint)
+    };
+    let place = url.strip_prefix("http://").filter(|place| !place.contains('@')).ok_or_else(|| refused(""))?;
+    if place.trim_end_matches('/').contains(['/', '?', '#']) {
+        return Err(refused(" and nothing behind it"));
+    }
+    endpoint(url).ok_or_else(|| refused(""))
 }
 
 /// Why there is no daemon to ask: one that may not be looked into may be it.
@@ -107,6 +123,13 @@ fn nobody(host: &Host, url: Option<&str>, wanted: Option<(IpAddr, u16)>, daemons
     let net = host.net(View::default());
     let row = wanted.and_then(|(ip, port)| net.listener(ip, port).ok().flatten());
     let owner = row.map(|row| row.uid).filter(|uid| *uid != host.machine().uid && host.machine().uid != 0);
+    if let (Some(url), Some((ip, _))) = (url, wanted)
+        && !listen::is_own_address(ip)
+    {
+        return Problem::new(Exit::NotFound, format!("{url} is no address of this machine, or of another network namespace of it"))
+            .hint("A probe reads the daemon and its shells in /proc: run whoseenv where the daemon runs.")
+            .hint("--allow-remote allows addresses of this machine that are not on loopback, and no others.");
+    }
     let problem = match (url, owner) {
         (Some(url), Some(uid)) => {
             let name = host.user_name(uid).unwrap_or_else(|| uid.to_string());

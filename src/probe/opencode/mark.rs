@@ -39,6 +39,11 @@ impl Mark {
         Ok(Mark { digits, _beacon: beacon })
     }
 
+    /// What is in the title or the id of everything that is made.
+    pub fn digits(&self) -> &str {
+        &self.digits
+    }
+
     /// The title of what is made.
     pub fn title(&self) -> String {
         format!("{TITLE}{}", self.digits)

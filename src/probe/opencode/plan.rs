@@ -8,9 +8,11 @@ use serde_json::json;
 
 use super::api::{self, Dialect, Name, Request};
 use super::bed::added;
+use super::live::wanted;
 use super::plain::additions;
-use super::{NO_SESSION, Target};
+use super::{NO_SESSION, Target, runnable};
 use crate::probe::{Data, map};
+use crate::report::Problem;
 
 /// The command that calls back, as the plan names it.
 const CALLS: &str = "WHOSEENV readback call SOCKET TOKEN; :";
@@ -139,17 +141,22 @@ fn total(kind: Kind, spawned: bool) -> Asks {
 }
 
 /// What a probe of this target would do.
-pub fn plan(target: &Target) -> Data {
+///
+/// # Errors
+/// When there is no such program, or the address is none.
+pub fn plan(target: &Target) -> Result<Data, Problem> {
     let spawned = matches!(target, Target::Spawn(_));
     let mut plan = Vec::new();
     let place = match target {
         Target::Spawn(program) => {
+            runnable(program)?;
             plan.push("make a private home below the directory for temporary files, mode 0700".to_owned());
             plan.push("listen on loopback as a model, and on a private socket".to_owned());
             plan.push(format!("1 × run {} serve --port PORT, with a fixed environment", program.display()));
             PathBuf::from("HOME/work")
         }
-        Target::Live(_) => {
+        Target::Live(url) => {
+            url.as_deref().map(wanted).transpose()?;
             plan.push(
                 "make a private directory below the directory for temporary files, mode 0700, and listen on a socket in it".to_owned(),
             );
@@ -189,7 +196,7 @@ pub fn plan(target: &Target) -> Data {
                 .to_owned()
         }
     });
-    Data { plan, ..Data::default() }
+    Ok(Data { plan, ..Data::default() })
 }
 
 /// Every request of a kind of host: how often, what, and in words what else is in it.

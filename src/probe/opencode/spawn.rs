@@ -16,20 +16,21 @@ use crate::probe::nest::Nest;
 use crate::probe::readback::Readback;
 use crate::probe::stub_model::StubModel;
 use crate::probe::{Cleanup, Data, Probed, Stop};
+use crate::redact::Redactor;
 use crate::report::Progress;
 
 /// While it starts, 1.18.34 takes a connection and never answers what comes over it: it is asked again soon.
 const FIRST: Duration = Duration::from_millis(400);
 
 /// Starts the program, makes every experiment, and removes everything.
-pub fn probe(program: &Path, patience: Duration, progress: &Progress) -> Data {
+pub fn probe(program: &Path, patience: Duration, redactor: &Redactor, progress: &Progress) -> Data {
     let mut cleanup = Cleanup::default();
     let failed = |why: String, cleanup: Cleanup| Data { host: None, claims: unknown(&why), cleanup, plan: Vec::new() };
     let nest = match Nest::new() {
         Ok(nest) => nest,
         Err(error) => return failed(format!("a private home cannot be made: {error}"), cleanup),
     };
-    let done = in_nest(&nest, program, patience, progress);
+    let done = in_nest(&nest, (program, redactor), patience, progress);
     nest.remove(&mut cleanup);
     match done {
         Ok((host, claims)) => Data { host: Some(host), claims, cleanup, plan: Vec::new() },
@@ -37,7 +38,12 @@ pub fn probe(program: &Path, patience: Duration, progress: &Progress) -> Data {
     }
 }
 
-fn in_nest(nest: &Nest, program: &Path, patience: Duration, progress: &Progress) -> Result<(Probed, Vec<crate::probe::Judged>), Stop> {
+fn in_nest(
+    nest: &Nest,
+    program: (&Path, &Redactor),
+    patience: Duration,
+    progress: &Progress,
+) -> Result<(Probed, Vec<crate::probe::Judged>), Stop> {
     let model = StubModel::start()?;
     configure(nest, &model)?;
     let readback = Readback::open(Address::Path(nest.join("ear")))?;
@@ -81,7 +87,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(nest: &Nest, program: &Path, patience: Duration) -> Result<Running, Stop> {
+    fn start(nest: &Nest, (program, redactor): (&Path, &Redactor), patience: Duration) -> Result<Running, Stop> {
         let port = listen::free_port()?;
         let url = format!("http://127.0.0.1:{port}");
         let argv = vec![absolute(program)?.into_os_string(), "serve".into(), "--port".into(), port.to_string().into()];
@@ -89,7 +95,11 @@ impl Running {
         let end = Instant::now() + patience;
         loop {
             if let Some(status) = child.ended() {
-                return Err(Stop::Failed(format!("{} ended ({status}) before it answered{}", program.display(), complaint(&child))));
+                return Err(Stop::Failed(format!(
+                    "{} ended ({status}) before it answered{}",
+                    program.display(),
+                    complaint(&child, redactor)
+                )));
             }
             if interrupt::came().is_some() {
                 return Err(Stop::Failed("interrupted".to_owned()));
@@ -115,9 +125,10 @@ fn absolute(program: &Path) -> std::io::Result<PathBuf> {
     std::path::absolute(program)
 }
 
-/// The last line of what it printed, for a message; nothing that looks like its password.
-fn complaint(child: &Child) -> String {
+/// The last line of what it printed, for a message; nothing that looks like a secret.
+fn complaint(child: &Child, redactor: &Redactor) -> String {
     let printed = child.printed();
+    // The preview prints the password that it made up.
     let line = printed.lines().rfind(|line| !line.trim().is_empty() && !line.contains("password")).unwrap_or_default();
-    if line.is_empty() { String::new() } else { format!(": {}", line.trim().chars().take(200).collect::<String>()) }
+    if line.is_empty() { String::new() } else { format!(": {}", redactor.foreign(line)) }
 }

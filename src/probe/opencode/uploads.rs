@@ -138,7 +138,7 @@ pub fn isolated(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     };
     trail.control(own.iter().all(|(set, _)| *set), "not every shell sees an upload at all")?;
     let own = own.iter().filter(|(_, own)| *own).count();
-    trail.saw(format!("{AT_ONCE} shells at once"), How::RunsACommand, format!("{own} see their own session's nonce"));
+    trail.shells(format!("{AT_ONCE} shells at once"), format!("{own} see their own session's nonce"));
     trail.holds(own == AT_ONCE, || format!("{} of {AT_ONCE} see another session's upload", AT_ONCE - own));
     Ok(())
 }

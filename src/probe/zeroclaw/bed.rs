@@ -15,6 +15,7 @@ use crate::probe::nest::Nest;
 use crate::probe::readback::{Expected, Readback, Seen, Silence, quoted};
 use crate::probe::stub_model::StubModel;
 use crate::probe::{Cleanup, Stop, token};
+use crate::redact::Redactor;
 
 /// The safe list of layer 1 (0.8.7).
 pub const SAFE: [&str; 9] = ["PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "TMPDIR"];
@@ -44,7 +45,8 @@ pub enum Policy {
 }
 
 /// A ZeroClaw of our own.
-pub struct Bed {
+pub struct Bed<'r> {
+    redactor: &'r Redactor,
     program: PathBuf,
     policy: Policy,
     declared: Vec<String>,
@@ -84,12 +86,12 @@ pub enum Turned {
     Silent(String),
 }
 
-impl Bed {
+impl<'r> Bed<'r> {
     /// A private home, not started yet.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn new(program: &Path, policy: Policy, declared: &[String], patience: Duration) -> io::Result<Bed> {
+    pub fn new((program, redactor): (&Path, &'r Redactor), policy: Policy, declared: &[String], patience: Duration) -> io::Result<Bed<'r>> {
         let nest = Nest::new()?;
         // Abstract: ZeroClaw's policy refuses a command that names a path outside of the session's directory (0.8.7).
         let readback = Readback::open(Address::Abstract(format!("whoseenv-{}", token()?)))?;
@@ -97,6 +99,7 @@ impl Bed {
         let declared = DECLARED.iter().map(|name| (*name).to_owned()).chain(declared.iter().cloned()).collect();
         let program = std::path::absolute(program)?;
         Ok(Bed {
+            redactor,
             program,
             policy,
             declared,
@@ -140,9 +143,7 @@ impl Bed {
         let end = Instant::now() + self.patience;
         loop {
             if let Some(status) = daemon.ended() {
-                let printed = daemon.printed();
-                let line = printed.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-                let line: String = line.trim().chars().take(200).collect();
+                let line = self.redactor.foreign(&daemon.last_line());
                 return Err(Stop::Failed(format!("{} ended ({status}) before it answered: {line}", self.program.display())));
             }
             if interrupt::came().is_some() {
@@ -335,12 +336,20 @@ impl Bed {
         Err(Stop::Failed("a turn of the model did not end".to_owned()))
     }
 
-    /// Names of the shell's block that layer 1 does not explain.
-    pub fn beyond_layer_one(&self, seen: &Seen) -> Vec<String> {
+    /// Who puts this name into a shell's block, whatever the daemon has and the profile declares.
+    pub fn put_in(&self, name: &str) -> Option<&'static str> {
         // A shell that became its script had added these by then.
         let became = self.policy == Policy::Default;
-        let shells = |name: &String| became && ["PWD", "SHLVL", "OLDPWD", "_"].contains(&name.as_str());
-        let allowed = |name: &String| shells(name) || SAFE.contains(&name.as_str()) || name == SESSION_ID || self.declared.contains(name);
+        match name {
+            SESSION_ID => Some("layer 1"),
+            "PWD" | "SHLVL" | "OLDPWD" | "_" if became => Some("the shell itself"),
+            _ => None,
+        }
+    }
+
+    /// Names of the shell's block that layer 1 does not explain.
+    pub fn beyond_layer_one(&self, seen: &Seen) -> Vec<String> {
+        let allowed = |name: &String| self.put_in(name).is_some() || SAFE.contains(&name.as_str()) || self.declared.contains(name);
         seen.names().into_iter().filter(|name| !allowed(name)).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::verdict::How;
 pub const MARK: &str = "WHOSEENV_MARK";
 
 /// Z1: the client's value wins.
-pub fn client_wins(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn client_wins(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let mark = nonce("client")?;
     let path = format!("/usr/bin:/bin:/{mark}");
     let home = bed.nest.join("tmp").display().to_string();
@@ -30,7 +30,7 @@ pub fn client_wins(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z2: no environment, or an empty one, is layer 1 alone.
-pub fn layer_one_alone(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn layer_one_alone(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     trail.control(bed.block.get("DISPLAY").is_some(), "the daemon has no name that is not in layer 1")?;
     for (what, env) in [("no environment", None), ("an empty one", Some(json!({})))] {
         let mut client = bed.client(env.as_ref())?;
@@ -44,14 +44,17 @@ pub fn layer_one_alone(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z3: layer 1 is exactly that.
-pub fn layer_one(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn layer_one(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let unset: Vec<_> = SAFE.into_iter().filter(|name| bed.block.get(name).is_none()).collect();
     trail.control(unset.is_empty(), format!("the daemon lacks {}", unset.join(", ")))?;
     trail.control(bed.block.get("DISPLAY").is_some(), "the daemon has no other names")?;
     let mut client = bed.client(None)?;
     let session = bed.session(&mut client)?;
     let seen = bed.turn(&mut client, &session)?;
-    let expected = SAFE.into_iter().chain(bed.declared().iter().map(String::as_str)).filter(|name| bed.block.get(name).is_some());
+    let expected = SAFE
+        .into_iter()
+        .chain(bed.declared().iter().map(String::as_str))
+        .filter(|name| bed.block.get(name).is_some() && bed.put_in(name).is_none());
     let wrong: Vec<_> = expected.filter(|name| seen.get(name) != bed.block.bytes(name)).map(str::to_owned).collect();
     let beyond = bed.beyond_layer_one(&seen);
     trail.shell(&seen, listed(&seen.names()));
@@ -62,13 +65,18 @@ pub fn layer_one(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z14: what is declared is there.
-pub fn declared(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn declared(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     trail.control(bed.block.get("WHOSEENV_FROZEN").is_some(), "the daemon itself lacks the declared name")?;
     let mut client = bed.client(None)?;
     let session = bed.session(&mut client)?;
     let seen = bed.turn(&mut client, &session)?;
-    let mut absent = Vec::new();
+    let (mut absent, mut others) = (Vec::new(), Vec::new());
     for name in bed.declared() {
+        if let Some(who) = bed.put_in(name) {
+            // There with the declaration and without it.
+            others.push(format!("{name}: {who} puts it in"));
+            continue;
+        }
         let well_formed =
             name.bytes().enumerate().all(|(at, byte)| byte == b'_' || byte.is_ascii_alphabetic() || at > 0 && byte.is_ascii_digit());
         let there = seen.get(name).is_some();
@@ -82,7 +90,10 @@ pub fn declared(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
         trail.holds(!there || bed.block.get(name).is_some(), || format!("{name} is in the shell and not in the daemon"));
     }
     let count = bed.declared().len();
-    trail.shell(&seen, format!("{} of {count} declared names are there", count - absent.len()));
+    trail.shell(&seen, format!("{} of {count} declared names are there", count - absent.len() - others.len()));
+    for line in others {
+        trail.saw("declared and put in anyway", How::RunsACommand, line);
+    }
     for line in absent {
         trail.saw(ABSENT, How::RunsACommand, line);
     }
@@ -90,7 +101,7 @@ pub fn declared(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z4: isolation, twenty at once.
-pub fn isolated(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn isolated(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     const AT_ONCE: usize = 20;
     let mut clients = Vec::new();
     for number in 0..AT_ONCE {
@@ -109,13 +120,13 @@ pub fn isolated(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
     }
     trail.control(marks.iter().all(Option::is_some), "not every shell sees a nonce at all")?;
     let own = marks.iter().zip(&clients).filter(|(seen, (_, _, mark))| seen.as_ref() == Some(mark)).count();
-    trail.saw(format!("{AT_ONCE} turns at once"), How::RunsACommand, format!("{own} shells see their own client's nonce"));
+    trail.shells(format!("{AT_ONCE} turns at once"), format!("{own} shells see their own client's nonce"));
     trail.holds(own == AT_ONCE, || format!("{} of {AT_ONCE} see another client's environment", AT_ONCE - own));
     Ok(())
 }
 
 /// Z13: a value that no execve takes.
-pub fn oversized(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn oversized(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let mark = nonce("large")?;
     let small = map(&[("PATH", "/usr/bin:/bin"), (MARK, &mark)]);
     let mut plain = bed.client(Some(&small))?;

@@ -7,7 +7,7 @@ use crate::probe::{Stop, Trail, map, nonce};
 use crate::verdict::How;
 
 /// Z12: a snapshot is nowhere on disk.
-pub fn nowhere(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn nowhere(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (canary, printed) = (nonce("canary")?, nonce("printed")?);
     let mut client = bed.client(Some(&map(&[("PATH", "/usr/bin:/bin"), ("WHOSEENV_CANARY", &canary)])))?;
     let session = bed.session(&mut client)?;
@@ -21,7 +21,7 @@ pub fn nowhere(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z8: a principal without admin rights. Starts the daemon anew, with this account in its roster.
-pub fn not_admin(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn not_admin(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (before, after) = (nonce("admin")?, nonce("roster")?);
     let env = |mark: &str| map(&[("PATH", "/usr/bin:/bin"), (MARK, mark)]);
     let mut admin = bed.client(Some(&env(&before)))?;

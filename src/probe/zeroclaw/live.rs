@@ -98,7 +98,13 @@ fn first_agent(client: &mut Client) -> Result<Option<String>, NoAnswer> {
 }
 
 /// Z5, with sessions in a directory that is there on every machine.
-fn attaching(socket: &Path, agent: Option<&str>, options: &Options, made: &mut Vec<(String, interrupt::Stays)>, trail: &mut Trail) -> Result<(), Stop> {
+fn attaching(
+    socket: &Path,
+    agent: Option<&str>,
+    options: &Options,
+    made: &mut Vec<(String, interrupt::Stays)>,
+    trail: &mut Trail,
+) -> Result<(), Stop> {
     let agent = agent.ok_or_else(|| Stop::Failed("the daemon lists no agent".to_owned()))?;
     let directory = std::env::temp_dir();
     let connect = |env: Option<&Value>| Client::connect(socket, env, None, options.patience);

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::Target;
 use crate::probe::Data;
+use crate::probe::opencode::runnable;
+use crate::report::Problem;
 
 /// What an experiment asks of a daemon, in numbers.
 #[derive(Clone, Copy, Default)]
@@ -57,10 +59,14 @@ fn total() -> Asks {
 }
 
 /// What a probe of this target would do.
-pub fn plan(target: &Target, default_policy: bool) -> Data {
+///
+/// # Errors
+/// When there is no such program.
+pub fn plan(target: &Target, default_policy: bool) -> Result<Data, Problem> {
     let mut plan = Vec::new();
     match target {
         Target::Spawn(program) => {
+            runnable(program)?;
             let asks = total();
             let starts = 1 + asks.restarts;
             plan.push("make a private home below the directory for temporary files, mode 0700, with a config.toml".to_owned());
@@ -90,7 +96,7 @@ pub fn plan(target: &Target, default_policy: bool) -> Data {
             plan.push(format!("{} × session/close {{\"session_id\":\"ID\"}}: before the deletion, and to look again", 2 * MADE));
         }
     }
-    Data { plan, ..Data::default() }
+    Ok(Data { plan, ..Data::default() })
 }
 
 /// Every call but those that end a session.

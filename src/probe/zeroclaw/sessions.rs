@@ -35,7 +35,7 @@ pub fn refused(what: &str, said: &Said) -> Result<bool, Stop> {
 }
 
 /// Z5: attaching.
-pub fn attaching(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn attaching(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (mark, other) = (nonce("own")?, nonce("other")?);
     let mut owner = bed.client(Some(&marked(&mark)))?;
     let session = bed.session(&mut owner)?;
@@ -73,7 +73,7 @@ pub fn onto(
 }
 
 /// Z6: a reconnect.
-pub fn reconnect(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn reconnect(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (before, after) = (nonce("before")?, nonce("after")?);
     let mut first = bed.client(Some(&marked(&before)))?;
     let old = bed.session(&mut first)?;
@@ -92,7 +92,7 @@ pub fn reconnect(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z7: the connection that was superseded.
-pub fn superseded(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn superseded(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (before, after) = (nonce("before")?, nonce("after")?);
     let mut first = bed.client(Some(&marked(&before)))?;
     let old = bed.session(&mut first)?;
@@ -108,7 +108,7 @@ pub fn superseded(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z9: naming another's id.
-pub fn naming(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn naming(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (victim, own) = (nonce("victim")?, nonce("own")?);
     let mut other = bed.client(Some(&marked(&victim)))?;
     let theirs = bed.session(&mut other)?;
@@ -130,7 +130,7 @@ pub fn naming(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z10: the same id with the other chat mode.
-pub fn other_mode(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn other_mode(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (own, other) = (nonce("own")?, nonce("other")?);
     let mut owner = bed.client(Some(&marked(&own)))?;
     let session = bed.session(&mut owner)?;
@@ -163,7 +163,7 @@ pub fn other_mode(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
 }
 
 /// Z11: prompting another's session.
-pub fn foreign_prompt(bed: &mut Bed, trail: &mut Trail) -> Result<(), Stop> {
+pub fn foreign_prompt(bed: &mut Bed<'_>, trail: &mut Trail) -> Result<(), Stop> {
     let (own, other) = (nonce("own")?, nonce("other")?);
     let mut owner = bed.client(Some(&marked(&own)))?;
     let session = bed.session(&mut owner)?;

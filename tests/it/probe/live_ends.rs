@@ -10,18 +10,18 @@ use super::Room;
 use super::live::Service;
 use crate::world::look::wait_until;
 
-fn start(service: &Service, room: &Room, timeout: &str) -> Child {
+pub fn start(service: &Service, room: &Room, timeout: &str) -> Child {
     let url = service.endpoint.url();
     let mut command = room.command(&["probe", "opencode", "--json", "--timeout", timeout, "--live", &url]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
 /// The sessions, PTYs and output files of a daemon, and the processes that call back.
-fn things(service: &Service, room: &Room) -> (usize, usize, usize, usize) {
+pub fn things(service: &Service, room: &Room) -> (usize, usize, usize, usize) {
     let place = format!("location%5Bdirectory%5D={}", room.path().display());
     let ptys = service.endpoint.json("GET", &format!("/api/pty?{place}"), None)["data"].as_array().unwrap().len();
     let room = room.path().to_str().unwrap();

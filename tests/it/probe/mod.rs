@@ -13,6 +13,8 @@ mod opencode;
 mod people;
 mod plans;
 mod reports;
+mod signals;
+mod told;
 mod user_manager;
 mod v1_live;
 mod zeroclaw;

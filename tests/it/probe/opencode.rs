@@ -134,7 +134,7 @@ fn a_route_that_breaks_is_no_missing_route() {
 #[test]
 fn a_dry_run_prints_every_request_and_makes_none() {
     let room = Room::new();
-    let ran = room.run(&["probe", "opencode", "--dry-run", "--spawn", "/no/such/program"]);
+    let ran = room.run(&["probe", "opencode", "--dry-run", "--spawn", "/bin/true"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for request in ["POST /api/session", "PUT /api/session/ID/environment", "POST /api/pty", "POST /session/ID/shell", "DELETE /api/pty/ID"]
     {
@@ -143,9 +143,9 @@ fn a_dry_run_prints_every_request_and_makes_none() {
     // A home that goes as a whole needs none of its sessions deleted.
     assert!(!ran.stdout.contains("DELETE /api/session"), "{}", ran.stdout);
     assert!(room.run(&["probe", "opencode", "--dry-run", "--live"]).stdout.contains("DELETE /api/session/ID"));
-    let verify = room.run(&["verify", "opencode", "--dry-run", "--json", "--user", "bin", "--bin", "/no/such/program"]);
+    let verify = room.run(&["verify", "opencode", "--dry-run", "--json", "--user", "bin", "--bin", "/bin/true"]);
     let plan = verify.json()["data"]["probe"]["plan"].to_string();
-    assert!(verify.code == 0 && plan.contains("read no daemon's environment") && plan.contains("read /no/such/program"), "{plan}");
+    assert!(verify.code == 0 && plan.contains("read no daemon's environment") && plan.contains("read /bin/true"), "{plan}");
     assert!(plan.contains("× POST /api/session "), "{plan}");
     fits_schema("verify", &verify.json());
     assert_eq!(room.run(&["probe", "zeroclaw", "--dry-run", "--live"]).code, 0);
