@@ -51,6 +51,8 @@ fn self_is_the_terminal_and_not_the_program_that_changed_the_user() {
     need!(own_root());
     let (_dir, program) = public();
     let nobody = NOBODY.to_string();
+    // A world ends whatever runs as this account.
+    let _alone = crate::world::world::alone();
     let ordinary = need!(crate::world::accounts::ordinary());
     let quoted = format!("{} show self --json", program.display());
     let ask = |command: &mut Command| {

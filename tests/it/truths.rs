@@ -117,6 +117,8 @@ fn a_living_place_that_the_daemon_lacks_is_told() {
 /// One X server, one bus and one compositor by two spellings. What each leads to, its own client says.
 #[test]
 fn one_server_by_two_spellings_is_not_foreign() {
+    // A world ends whatever runs as this account.
+    let _alone = crate::world::world::alone();
     let user = need!(ordinary());
     let dir = tempfile::Builder::new().prefix("whoseenv-truths-").tempdir_in("/tmp").unwrap();
     let screen = need!(Display::start(dir.path()));
@@ -151,6 +153,8 @@ fn one_server_by_two_spellings_is_not_foreign() {
 /// ssh-add of the daemon's account says whether that account may use the agent; who asks is root.
 #[test]
 fn an_agent_that_ssh_add_may_not_open_is_rejected() {
+    // A world ends whatever runs as this account.
+    let _alone = crate::world::world::alone();
     let (user, other) = (need!(ordinary()), need!(stranger()));
     let dir = tempfile::Builder::new().prefix("whoseenv-truths-").tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -173,7 +177,8 @@ fn an_agent_that_ssh_add_may_not_open_is_rejected() {
         let captured = envelope(&run(&["--from", snapshot.to_str().unwrap(), "owner", "SSH_AUTH_SOCK", &carrier.pid(), "--json"]));
         assert_eq!(
             (&captured["data"]["liveness"]["state"], &captured["data"]["liveness"]["detail"]),
-            (&judged["state"], &judged["detail"])
+            (&judged["state"], &judged["detail"]),
+            "{captured:#}"
         );
         // Nor does root's own right to open it count.
         let connected = envelope(&run(&["owner", "SSH_AUTH_SOCK", &carrier.pid(), "--connect", "--json"]));
