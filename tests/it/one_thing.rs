@@ -99,7 +99,7 @@ fn what_a_stranger_may_not_look_into_is_not_said_to_be_none() {
     let (_dir, program) = public();
     let daemon = Sleeper::start(&[("LANG", "C")]);
     let ran = as_nobody("", &program, &["doctor", "--pid", &daemon.pid(), "--json"]);
-    assert_eq!((ran.code, &ran.json()["error"]["kind"]), (4, &json!("not_permitted")), "{}", ran.stdout);
+    assert_eq!((ran.code, &ran.json()["status"]), (4, &json!("not_permitted")), "{}", ran.stdout);
     let ran = crate::run::run(&["doctor", "--pid", &daemon.pid(), "--json"]);
     assert_eq!(ran.code, 3, "{PROGRAM}: its owner sees that it is none: {:#}", envelope(&ran));
 }
@@ -150,8 +150,8 @@ fn in_a_pane_of_a_named_server_what_the_attached_login_has_is_alive_and_a_snapsh
     assert!(findings(&without, "multiplexer.stale_environment").iter().all(|finding| finding["outcome"] == "undetermined"), "{without:#}");
 
     let (display, sock) = (b.display().to_owned(), b.var("SSH_AUTH_SOCK").unwrap().to_owned());
-    let pid = typed(&format!("export DISPLAY={display} SSH_AUTH_SOCK={sock}; setsid sleep 300 & echo $!")).trim().to_owned();
-    wait_until("setsid", || look::Process::read(pid.parse().unwrap()).is_some_and(|process| process.comm == "sleep"));
+    let pid = typed(&format!("export DISPLAY={display} SSH_AUTH_SOCK={sock}; sleep 300 & echo $!")).trim().to_owned();
+    wait_until("the program", || look::Process::read(pid.parse().unwrap()).is_some_and(|process| process.comm == "sleep"));
     // Another program reaches both.
     assert!(typed("ssh-add -l >/dev/null; echo $?").trim().parse::<u8>().unwrap() < 2);
     for name in ["DISPLAY", "SSH_AUTH_SOCK"] {
