@@ -277,13 +277,19 @@ fn forwarded_display(
         [(first, _), rest @ ..] if rest.iter().all(|(other, _)| other == first) => Some(*first),
         _ => None,
     };
+    // A value that somebody asks about and the carrier does not have is not one that it got.
+    let its_own = carrier.environ.bytes("DISPLAY").and_then(Display::parse).is_some_and(|own| own.number == number);
+    let since = its_own && carrier.got_since("DISPLAY");
     let older = |other: &Connection| is_older(carrier, &given, other, owner.and_then(|(_, since)| since));
     let mut named = match (owned_by, standing) {
         (Some(other), _) if other == birth => same(number, &birth),
-        (Some(other), _) if older(&other) => anothers(number, &other),
-        (None, Standing::Ended | Standing::Established) if let Some(other) = by_shells.filter(|other| *other != birth && older(other)) => {
-            anothers(number, &other)
+        (Some(other), _) if since || older(&other) => anothers(number, Some(&other), since),
+        (None, Standing::Ended | Standing::Established)
+            if let Some(other) = by_shells.filter(|other| *other != birth && (since || older(other))) =>
+        {
+            anothers(number, Some(&other), since)
         }
+        (None, Standing::Ended) if since => anothers(number, None, since),
         (Some(other), Standing::ByDesign(program)) => by_design(number, program).note(format!("It belongs to the connection {other}.")),
         (Some(other), _) => reused(number, &birth, Some(other)),
         (None, Standing::Ended) => reused(number, &birth, None),
@@ -341,10 +347,11 @@ fn is_older(carrier: &Carrier<'_>, given: &[(Connection, Stat)], of: &Connection
     }
 }
 
-/// The display of another login than the one of birth, and the one that the process was started with.
-fn anothers(number: u16, other: &Connection) -> Named {
-    let detail = format!("display {number} is forwarded by the login from {}, which had it before this process began", other.client);
-    let mut named = Named::new(State::Alive, detail);
+/// The display of another login than the one of birth, and the one that the process was started with or has got since.
+fn anothers(number: u16, other: Option<&Connection>, since: bool) -> Named {
+    let whose = other.map_or_else(|| "is another login's".to_owned(), |other| format!("is forwarded by the login from {}", other.client));
+    let when = if since { "and this process was not started with it" } else { "which had it before this process began" };
+    let mut named = Named::new(State::Alive, format!("display {number} {whose}, {when}"));
     named.same_connection = Some(false);
     named
 }
