@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::fixtures::{THEN, filled, kv, make, plugin_key, preview, session, v1, v2, waits};
+use super::fixtures::{THEN, kv, make, plugin_key, preview, session, v1, v2, waits};
 use super::state::{Host, command, db, home};
 use crate::run::{Ran, ran};
 
