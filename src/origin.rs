@@ -187,6 +187,14 @@ impl Carrier<'_> {
         Some(made_ms - self.started_ms()?).filter(|&by| by > TOLERANCE_MS)
     }
 
+    /// Whether it got its value of a variable since its process began, as an `export` in a shell does: the block that it was started with
+    /// has another. Then neither the login of birth nor the process's age says anything of it.
+    fn got_since(&self, name: &str) -> bool {
+        let Some(process) = self.process else { return false };
+        let block = self.host.process(process.pid).environ();
+        self.environ.get(name).is_some() && block.is_ok_and(|block| !block.overwritten && block.get(name) != self.environ.get(name))
+    }
+
     /// Process ids in its values are known to mean what they mean to us.
     fn shares_pids(&self) -> bool {
         self.view.pids == Some(true)

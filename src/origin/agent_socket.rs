@@ -89,7 +89,7 @@ pub(super) fn examine(carrier: &Carrier<'_>, value: &[u8]) -> Named {
         let by_sshd = named.owner.as_ref().map(|owner| owner::SSHD.contains(&owner.comm.as_str()));
         let forwarded = by_sshd.unwrap_or(scheme == Scheme::Forwarded || matches!(scheme, Scheme::Numbered(_)));
         named = match (forwarded, by_link) {
-            (true, false) => forwarded_agent(carrier, named, found.fact.as_ref()),
+            (true, false) => forwarded_agent(carrier, named, (value, found.fact.as_ref())),
             (true, true) => linked(named, &found.target),
             (false, _) => {
                 let named = socket::note_age(carrier, named, found.fact.as_ref());
@@ -135,7 +135,7 @@ fn is_older(carrier: &Carrier<'_>, named: &Named, socket: Option<&PathFact>) -> 
         || socket.zip(carrier.started_ms()).is_some_and(|(socket, started)| socket.changed_ms <= started)
 }
 
-fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named, socket: Option<&PathFact>) -> Named {
+fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named, (value, socket): (&[u8], Option<&PathFact>)) -> Named {
     let owned_by = named.owner.as_ref().and_then(|owner| Connection::parse(owner.connection.as_ref()?.as_bytes()));
     let Some(birth) = Connection::of_birth(carrier) else {
         named.liveness.detail = "sshd forwards an agent, and the process does not say in which login it was born".to_owned();
@@ -143,17 +143,19 @@ fn forwarded_agent(carrier: &Carrier<'_>, mut named: Named, socket: Option<&Path
     };
     let (standing, seen) = ssh::standing(carrier, &birth);
     named.evidence.push(seen);
-    let older = is_older(carrier, &named, socket);
+    let since = carrier.environ.bytes("SSH_AUTH_SOCK") == Some(value) && carrier.got_since("SSH_AUTH_SOCK");
+    let older = since || is_older(carrier, &named, socket);
+    let when = if since { "and this process was not started with it" } else { "since before this process began" };
     let (state, same, detail) = match (owned_by, standing) {
         (Some(other), _) if other == birth => {
             (State::Alive, Some(true), format!("the agent is forwarded by the connection of birth, from {}", birth.client))
         }
         (Some(other), Standing::Ended | Standing::Established) if older => {
-            let detail = format!("the agent is the login's from {}, and was there before this process began", other.client);
+            let detail = format!("the agent is the login's from {}, {when}", other.client);
             (State::Alive, Some(false), detail)
         }
         (None, Standing::Ended) if older => {
-            let detail = format!("something listens, since before this process began; the login from {} has ended", birth.client);
+            let detail = format!("something listens, {when}; the login from {} has ended", birth.client);
             (State::Alive, Some(false), detail)
         }
         (Some(other), Standing::Ended | Standing::Established) => {

@@ -132,11 +132,16 @@ pub fn process(host: &Host, pid: Pid) -> Fact<Stat> {
 /// keeps what they told.
 ///
 /// # Errors
-/// When the snapshot lost it.
-pub fn is_client(host: &Host, stat: &Stat, server: Pid, told: impl Fn() -> bool) -> Fact<bool> {
-    match host.fact("clients.json", &format!("{} {server}", stat.pid), || Ok(told())) {
+/// When the snapshot lost it, and masked an argument.
+pub fn is_client(host: &Host, stat: &Stat, server: Pid, told: impl Fn(&[&[u8]]) -> bool) -> Fact<bool> {
+    let look = || {
+        let argv = host.process(stat.pid).cmdline().unwrap_or_default();
+        let clear: Option<Vec<&[u8]>> = argv.iter().map(|argument| argument.clear()).collect();
+        clear.map(|argv| told(&argv)).ok_or(Unknown::Masked)
+    };
+    match host.fact("clients.json", &format!("{} {server}", stat.pid), look) {
         // A snapshot of before this was kept.
-        Err(Unknown::NotCaptured) => Ok(told()),
+        Err(Unknown::NotCaptured) => look(),
         known => known,
     }
 }

@@ -128,11 +128,7 @@ pub fn clients(host: &Host, socket: &[u8], server: &Stat) -> Fact<Vec<Client>> {
     for stat in table.values().filter(is_client) {
         let process = host.process(stat.pid);
         let environ = process.environ();
-        let leads_here = || {
-            let argv = process.cmdline().unwrap_or_default();
-            let argv: Vec<&[u8]> = argv.iter().filter_map(|argument| argument.clear()).collect();
-            socket_of(&argv, environ.as_ref().ok(), stat.euid).as_deref() == Some(socket)
-        };
+        let leads_here = |argv: &[&[u8]]| socket_of(argv, environ.as_ref().ok(), stat.euid).as_deref() == Some(socket);
         if owner::is_client(host, stat, server.pid, leads_here)? {
             clients.push(Client { stat: stat.clone(), environ });
         }

@@ -59,6 +59,9 @@ fn the_allow_list_is_shown_and_the_rest_is_not() {
         ("OPENCODE_SESSION_ID", "ses_3f2b8c1e5ffeAbCdEfGhIjKlMn"),
         ("SOME_TOOL_SOCK", "/run/user/1000/tool.sock"),
         ("DOCKER_HOST", "unix:///run/user/1000/docker.sock"),
+        ("PULSE_SERVER", "tcp:192.0.2.7:4713"),
+        ("PATH", "/opt/homebrew/opt/node@20/bin:/opt/a@b/bin:/usr/bin"),
+        ("LANG", "de_DE.UTF-8@euro"),
     ];
     for (name, value) in shown {
         assert_eq!(rule(name, value), None, "{name}");
@@ -73,6 +76,9 @@ fn the_allow_list_is_shown_and_the_rest_is_not() {
         ("LC_NOTES", "7b1d2f0c9e8a4d5f6a7b8c9d0e1f2a3b", "entropy"),
         ("PATH", "/usr/bin:https://u:pw@mirror/bin", "secret-shape"),
         ("DOCKER_HOST", "tcp://u:pw@box:2376", "secret-shape"),
+        ("PULSE_SERVER", "tcp:u:Secret@127.0.0.1", "secret-shape"),
+        ("PULSE_SERVER", "unix:/run/user/1/pulse/native tcp4:u:Secret@box:4713", "secret-shape"),
+        ("LC_NOTES", "u:Secret@box", "secret-shape"),
         ("SOME_TOOL_SOCK", "not a path", "not-listed"),
         ("CLAUDE_CODE_SESSION_ID", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "entropy"),
     ];

@@ -13,6 +13,7 @@ mod golden;
 mod held;
 mod made_up;
 mod one_mind;
+mod one_thing;
 mod other_eyes;
 mod pasted;
 mod probe;

@@ -21,13 +21,13 @@ use crate::world::parts::{Agent, Bus};
 use crate::world::sshd::{Login, X11};
 
 /// A daemon that the catalogue knows by its signature, with exactly these variables.
-struct Daemon {
+pub struct Daemon {
     process: Sleeper,
     _dir: tempfile::TempDir,
 }
 
 impl Daemon {
-    fn start(environment: &[(&str, &str)]) -> Daemon {
+    pub fn start(environment: &[(&str, &str)]) -> Daemon {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("codex");
         // By another process: a child that is forked meanwhile would hold it open for writing.
@@ -38,7 +38,7 @@ impl Daemon {
     }
 
     /// What `doctor` says of it beside a terminal with these variables: ids, the whole answer, and the exit code.
-    fn beside(&self, terminal: &Sleeper) -> (Vec<String>, Value, i32) {
+    pub fn beside(&self, terminal: &Sleeper) -> (Vec<String>, Value, i32) {
         let ran = run(&["doctor", "--pid", &self.process.pid(), "--against", &terminal.pid(), "--json"]);
         let document = envelope(&ran);
         assert_eq!(document["data"]["daemons"].as_array().map(Vec::len), Some(1), "{document:#}");

@@ -108,12 +108,11 @@ pub fn of_screen_client(host: &Host, redactor: &Redactor, terminal: &Subject, na
     let user = table.get(&server)?.euid;
     let screens = || table.values().filter(|stat| stat.euid == user && stat.comm.as_bytes().eq_ignore_ascii_case(b"screen"));
     let alone = screens().filter(|stat| stat.tty().is_none()).count() < 2;
-    let argued = |stat: &Stat| {
-        let words = host.process(stat.pid).cmdline().unwrap_or_default();
+    let argued = |words: &[&[u8]]| {
         let names = [session, rest, session.split('.').next().unwrap_or_default()];
-        words.iter().filter_map(|word| word.clear()).any(|word| names.iter().any(|name| word == name.as_bytes()))
+        words.iter().any(|word| names.iter().any(|name| *word == name.as_bytes()))
     };
-    let told = |stat: &Stat| owner::is_client(host, stat, server, || argued(stat)).unwrap_or(false);
+    let told = |stat: &Stat| owner::is_client(host, stat, server, argued).unwrap_or(false);
     let newest =
         screens().filter(|stat| stat.pid != server && stat.tty().is_some() && (alone || told(stat))).max_by_key(|stat| stat.start_ticks)?;
     let client = Subject::process(host, Reference::Pid(newest.pid), newest.clone(), None);

@@ -22,7 +22,7 @@ fn r03_missing_dangling_and_another_logins_are_three_answers() {
     assert_eq!((state(&own), own.owner.unwrap().pid), ((State::Alive, Some(true)), 50));
     let other = made.named(Kind::SshAgent, AGENT, &["SSH_CONNECTION=127.0.0.9 1 127.0.0.1 22"]);
     assert_eq!(state(&other), (State::Alive, Some(false)));
-    assert_eq!(other.liveness.detail, "the agent is the login's from 127.0.0.2:50001, and was there before this process began");
+    assert_eq!(other.liveness.detail, "the agent is the login's from 127.0.0.2:50001, since before this process began");
     // Younger than the process, it is none that it was started with.
     made.process(50, "sshd", 1, MINUTE_OLD + 1_000, "");
     let other = made.named(Kind::SshAgent, AGENT, &["SSH_CONNECTION=127.0.0.9 1 127.0.0.1 22"]);

@@ -92,6 +92,17 @@ fn fixes(made: &Made) -> Vec<Vec<String>> {
     all.map(|finding| finding.fix.into_iter().map(|line| line.replace(&root, "/")).collect()).collect()
 }
 
+/// A daemon whose state directory is the same by a link, and the one who asks: one file, told once.
+#[test]
+fn a_file_that_several_ways_lead_to_is_told_once() {
+    let made = machine(&line(77, "0.0.0-next-16350", 49376));
+    symlink(made.at("/home/u/.local/state"), made.at("/home/u/linked")).unwrap();
+    let argv: &[&str] = &["/opt/opencode2", "serve"];
+    let environ: &[&str] = &["HOME=/home/u", "XDG_STATE_HOME=/home/u/linked"];
+    Process { comm: "opencode2", exe: "/opt/opencode2", argv, environ, ..made.process(21, 1) }.write();
+    assert_eq!(findings(&made), confirmed(&["registration.pid"]));
+}
+
 #[test]
 fn the_fix_names_the_program_that_runs_whatever_version_the_file_says() {
     assert_eq!(fixes(&machine(&line(20, "2.0.24", 49374))), [["/opt/opencode2 service restart"]]);
