@@ -115,6 +115,22 @@ fn a_display_that_another_login_had_before_the_process_began_is_what_it_was_star
 }
 
 #[test]
+fn of_a_value_that_is_not_its_own_nothing_was_given_to_another_while_its_login_lives() {
+    let mut made = login_a();
+    login_b(&mut made, MINUTE_OLD + 1_000);
+    made.holds(80, 9, 611).holds(80, 4, 902);
+    let judged = |made: &MadeUp| {
+        let host = made.host();
+        let environ = Environ::parse(A.as_bytes());
+        let carrier = Carrier { host: &host, process: None, view: View::OURS, environ: &environ, born: &environ, connect: false };
+        state(&ssh::of_others(&carrier, made.named(Kind::Display, "localhost:11.0", &[A])))
+    };
+    assert_eq!(judged(&made), (State::Alive, Some(false)));
+    made.hang_up(901);
+    assert_eq!(judged(&made), (State::Reused, Some(false)), "the birth is gone, and another answers");
+}
+
+#[test]
 fn however_its_host_is_written_a_display_is_one_where_one_listener_answers() {
     use crate::verdict::registry::Topic;
     let mut made = login_a();

@@ -77,7 +77,10 @@ impl Exit {
                 (Exit::Ok, "nothing is wrong at or above --fail-on"),
                 (Exit::Findings, "something is"),
                 (Exit::NotFound, "--pid, --user, --against or --from names what is not there"),
-                (Exit::NotPermitted, "a daemon may not be looked into from this account, and nothing worse was found"),
+                (
+                    Exit::NotPermitted,
+                    "a daemon, or the process of --pid, may not be looked into from this account, and nothing worse was found",
+                ),
                 (Exit::Undetermined, "what would decide could not be read"),
             ],
             "ps" => &[

@@ -96,7 +96,7 @@ fn fixes(made: &Made) -> Vec<Vec<String>> {
 #[test]
 fn a_file_that_several_ways_lead_to_is_told_once() {
     let made = machine(&line(77, "0.0.0-next-16350", 49376));
-    symlink(made.at("/home/u/.local/state"), made.at("/home/u/linked")).unwrap();
+    symlink(".local/state", made.at("/home/u/linked")).unwrap();
     let argv: &[&str] = &["/opt/opencode2", "serve"];
     let environ: &[&str] = &["HOME=/home/u", "XDG_STATE_HOME=/home/u/linked"];
     Process { comm: "opencode2", exe: "/opt/opencode2", argv, environ, ..made.process(21, 1) }.write();
