@@ -180,9 +180,17 @@ pub fn sweep() {
 }
 
 impl Child {
-    /// The last line that it printed and that is not empty; empty where there is none.
-    pub fn last_line(&self) -> String {
-        self.printed().lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+    /// The last line that it printed, that is not empty and fits; empty where there is none. For one that has ended: what it said last
+    /// may still be on its way.
+    pub fn last_line(&self, fits: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + Duration::from_millis(200);
+        loop {
+            let line = self.printed().lines().rfind(|line| !line.trim().is_empty() && fits(line)).unwrap_or_default().trim().to_owned();
+            if !line.is_empty() || Instant::now() > end {
+                return line;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

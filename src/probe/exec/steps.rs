@@ -233,7 +233,7 @@ impl<'r> Steps<'r> {
     /// How a command ended, if it did, and the last line that it printed.
     pub fn how(&self, running: &mut Running) -> Option<String> {
         let status = running.0.ended()?;
-        let line = self.veil.printed(&running.0.last_line());
+        let line = self.veil.printed(&running.0.last_line(|_| true));
         Some(if line.is_empty() { format!("the command ended ({status})") } else { format!("the command ended ({status}): {line}") })
     }
 

@@ -127,8 +127,7 @@ fn absolute(program: &Path) -> std::io::Result<PathBuf> {
 
 /// The last line of what it printed, for a message; nothing that looks like a secret.
 fn complaint(child: &Child, redactor: &Redactor) -> String {
-    let printed = child.printed();
     // The preview prints the password that it made up.
-    let line = printed.lines().rfind(|line| !line.trim().is_empty() && !line.contains("password")).unwrap_or_default();
-    if line.is_empty() { String::new() } else { format!(": {}", redactor.foreign(line)) }
+    let line = child.last_line(|line| !line.contains("password"));
+    if line.is_empty() { String::new() } else { format!(": {}", redactor.foreign(&line)) }
 }

@@ -143,7 +143,7 @@ impl<'r> Bed<'r> {
         let end = Instant::now() + self.patience;
         loop {
             if let Some(status) = daemon.ended() {
-                let line = self.redactor.foreign(&daemon.last_line());
+                let line = self.redactor.foreign(&daemon.last_line(|_| true));
                 return Err(Stop::Failed(format!("{} ended ({status}) before it answered: {line}", self.program.display())));
             }
             if interrupt::came().is_some() {
