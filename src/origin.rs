@@ -195,6 +195,22 @@ impl Carrier<'_> {
         self.environ.get(name).is_some() && block.is_ok_and(|block| !block.overwritten && block.get(name) != self.environ.get(name))
     }
 
+    /// Whether its value of a variable was set anew somewhere above it, as an `export` in a shell that it comes from does: a process above it of
+    /// the same login was started with another. A value that all of them share may be as old as the login.
+    fn was_given_anew(&self, name: &str) -> bool {
+        let Some(process) = self.process else { return false };
+        for above in self.host.chain(process.pid).iter().skip(1) {
+            let Ok(block) = self.host.process(above.pid).environ() else { return false };
+            if block.overwritten || block.get("SSH_CONNECTION") != self.born.get("SSH_CONNECTION") {
+                return false;
+            }
+            if block.get(name) != self.environ.get(name) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Process ids in its values are known to mean what they mean to us.
     fn shares_pids(&self) -> bool {
         self.view.pids == Some(true)

@@ -93,25 +93,41 @@ fn login_b(made: &mut MadeUp, shell_since: u64) {
 }
 
 #[test]
-fn a_display_that_another_login_had_before_the_process_began_is_what_it_was_started_with() {
+fn a_display_that_another_login_had_before_the_process_began_is_what_it_was_started_with_where_it_was_set_anew() {
+    const DISPLAY_B: &str = "DISPLAY=localhost:11.0";
     let ended = "SSH_CONNECTION=127.0.0.99 1 127.0.0.1 22";
+    // What the shell was started with from which the process comes.
+    let below = |made: &MadeUp, birth: &str, shell: &str| {
+        made.process(91, "bash", 1, 9_500, &format!("{birth}|{shell}"));
+        made.process(100, "opencode", 91, MINUTE_OLD, &format!("{birth}|{DISPLAY_B}"));
+    };
+    let judged = |made: &MadeUp, birth: &str| made.named(Kind::Display, "localhost:11.0", &[birth, DISPLAY_B]);
     for birth in [ended, A] {
         let mut made = login_a();
         login_b(&mut made, 9_010);
-        let by_shell = made.named(Kind::Display, "localhost:11.0", &[birth]);
+        below(&made, birth, "DISPLAY=localhost:10.0");
+        let by_shell = judged(&made, birth);
         assert_eq!((state(&by_shell), by_shell.owner.is_none()), ((State::Alive, Some(false)), true), "{birth}");
         made.holds(80, 9, 611).holds(80, 4, 902);
-        let by_root = made.named(Kind::Display, "localhost:11.0", &[birth]);
+        let by_root = judged(&made, birth);
         assert_eq!((state(&by_root), by_root.owner.unwrap().pid), ((State::Alive, Some(false)), 80), "{birth}");
+        // It came down from the login of birth, and its number was given to another one before this process began.
+        below(&made, birth, DISPLAY_B);
+        assert_eq!(state(&judged(&made, birth)), (State::Reused, Some(false)), "{birth}");
+        below(&made, birth, "DISPLAY=localhost:10.0");
         std::fs::remove_dir_all(made.path("proc/81")).unwrap();
-        assert_eq!(state(&made.named(Kind::Display, "localhost:11.0", &[birth])), (State::Alive, Some(false)), "sshd is older: {birth}");
+        assert_eq!(state(&judged(&made, birth)), (State::Alive, Some(false)), "sshd is older: {birth}");
+        // Nobody above it is left who could tell.
+        std::fs::remove_dir_all(made.path("proc/91")).unwrap();
+        assert_eq!(state(&judged(&made, birth)), (State::Reused, Some(false)), "{birth}");
     }
     // A second session of an older connection got the number only since.
     let mut made = login_a();
     login_b(&mut made, MINUTE_OLD + 1_000);
-    assert_eq!(state(&made.named(Kind::Display, "localhost:11.0", &[ended])), (State::Reused, Some(false)));
+    below(&made, ended, "DISPLAY=localhost:10.0");
+    assert_eq!(state(&judged(&made, ended)), (State::Reused, Some(false)));
     made.holds(80, 9, 611).holds(80, 4, 902);
-    assert_eq!(state(&made.named(Kind::Display, "localhost:11.0", &[ended])), (State::Reused, Some(false)));
+    assert_eq!(state(&judged(&made, ended)), (State::Reused, Some(false)));
 }
 
 #[test]

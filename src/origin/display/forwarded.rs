@@ -30,7 +30,8 @@ pub(super) fn judge(
     // A value that somebody asks about and the carrier does not have is not one that it got.
     let its_own = carrier.environ.bytes("DISPLAY").and_then(Display::parse).is_some_and(|own| own.number == number);
     let since = its_own && carrier.got_since("DISPLAY");
-    let older = |other: &Connection| is_older(carrier, &given, other, owner.and_then(|(_, since)| since));
+    let anew = its_own && carrier.was_given_anew("DISPLAY");
+    let older = |other: &Connection| anew && is_older(carrier, &given, other, owner.and_then(|(_, since)| since));
     let mut named = match (owned_by, standing) {
         (Some(other), _) if other == birth => same(number, &birth),
         (Some(other), _) if since || older(&other) => anothers(number, Some(&other), since),
@@ -83,7 +84,8 @@ fn given(carrier: &Carrier<'_>, number: u16, uid: u32) -> Vec<(Connection, Stat)
     given
 }
 
-/// Whether a login had the display before the carrier began: then the carrier was started with it, whichever login it says it is of.
+/// Whether a login had the display before the carrier began. A value that was set anew is then the one that the carrier was started with,
+/// whichever login it says it is of. One that came down from the login of birth is not: the number was given to another meanwhile.
 ///
 /// A shell tells that sshd gave it the number. Without one sshd's own age does; a later session of an older connection may have got
 /// the number since, and that has a shell.
