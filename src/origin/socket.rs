@@ -101,7 +101,13 @@ fn judge(carrier: &Carrier<'_>, path: &[u8], target: &[u8], fact: &PathFact, hin
             named
         }
         Ok(None) => {
-            let seen = carrier.saw(format!("{}/unix", carrier.host.net(carrier.view).source), "no listening socket is bound to this path");
+            let source = format!("{}/unix", carrier.host.net(carrier.view).source);
+            if let Some(row) = by_another_name(carrier, &[path, target]) {
+                let seen = carrier.saw(source, format!("a socket bound to {} listens (inode {})", row.path.lossy(), row.inode));
+                let detail = "something listens that was bound by another name; whether that is this file cannot be told";
+                return Named::new(State::Unknown, detail).with([seen]);
+            }
+            let seen = carrier.saw(source, "no listening socket is bound to this path");
             if carrier.view.net.is_none() || is_private(carrier, fact) {
                 Named::new(State::Refused, "the socket file is there and nothing listens").with([seen])
             } else {
@@ -111,6 +117,28 @@ fn judge(carrier: &Carrier<'_>, path: &[u8], target: &[u8], fact: &PathFact, hin
         }
         Err(unknown) => Named::unknown("the table of Unix sockets", &unknown),
     }
+}
+
+/// A listener that may be the one of this file, which the table names as it was when it was bound: by a relative name with the same end, or
+/// by one in the same directory that is there no more, as after a rename.
+fn by_another_name(carrier: &Carrier<'_>, paths: &[&[u8]]) -> Option<Unix> {
+    let parts = |path: &[u8]| {
+        let cut = path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        (path[..cut].to_vec(), path[cut..].to_vec())
+    };
+    let net = carrier.host.net(carrier.view);
+    let rows = net.unix.as_ref().ok()?;
+    let may_be = |row: &&Unix| {
+        let bound = row.path.as_bytes();
+        let (dir, name) = parts(bound);
+        let fits = |path: &&[u8]| match bound.first() {
+            None | Some(b'@') => false,
+            Some(b'/') => parts(path).0 == dir && carrier.host.path(carrier.view, bound).is_err_and(|unknown| unknown.is_absence()),
+            Some(_) => parts(path).1 == name,
+        };
+        row.listen && paths.iter().any(fits)
+    };
+    rows.iter().find(may_be).cloned()
 }
 
 /// The row says by which path, and not in whose files: the same path can be another socket among ours.

@@ -104,6 +104,22 @@ fn what_a_stranger_may_not_look_into_is_not_said_to_be_none() {
     assert_eq!(ran.code, 3, "{PROGRAM}: its owner sees that it is none: {:#}", envelope(&ran));
 }
 
+/// The kernel's table names a socket as it was when it was bound; connect(2) goes by the file.
+#[test]
+fn a_socket_whose_file_was_renamed_is_not_said_to_be_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bound, now) = (dir.path().join("bound.sock"), dir.path().join("now.sock"));
+    let listener = std::os::unix::net::UnixListener::bind(&bound).unwrap();
+    std::fs::rename(&bound, &now).unwrap();
+    std::os::unix::net::UnixStream::connect(&now).expect("it answers by its new name");
+    let carrier = Sleeper::start(&[("SSH_AUTH_SOCK", now.to_str().unwrap())]);
+    let state = || crate::run::run(&["owner", "SSH_AUTH_SOCK", &carrier.pid(), "--json"]).json()["data"]["liveness"]["state"].clone();
+    assert_eq!(state(), "unknown");
+    drop(listener);
+    std::os::unix::net::UnixStream::connect(&now).expect_err("nothing listens");
+    assert_eq!(state(), "refused");
+}
+
 /// A named server of tmux, started in a login that has ended, and the login that is attached to it: what its clients were told is in
 /// their arguments. In the pane what the living login has is given to a program, beside the connection of the one that has ended.
 #[test]

@@ -35,6 +35,19 @@ fn a_socket_file_on_which_nothing_listens_is_refused() {
     let mut made = login_a();
     made.socket(AGENT, None);
     assert_eq!(made.named(Kind::SshAgent, AGENT, &[A]).liveness.state, State::Refused);
+    // Bound by a relative name, or by one that was changed since: it may be this one.
+    for (bound, state) in [
+        ("agent.50", State::Unknown),
+        ("x/agent.50", State::Unknown),
+        ("agent.51", State::Refused),
+        ("@agent.50", State::Refused),
+        ("/tmp/ssh-AbCdEf1234/before", State::Unknown),
+        ("/tmp/elsewhere/before", State::Refused),
+    ] {
+        let mut made = login_a();
+        made.socket(AGENT, None).unix_row(bound, 77);
+        assert_eq!(made.named(Kind::SshAgent, AGENT, &[A]).liveness.state, state, "{bound}");
+    }
     made.file("/tmp/plain", "");
     assert_eq!(made.named(Kind::SshAgent, "/tmp/plain", &[A]).liveness.state, State::Refused);
 }
