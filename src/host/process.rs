@@ -367,23 +367,30 @@ impl<'h> Proc<'h> {
         let look = || self.with(name, |bytes| (!bytes.is_empty()).then(|| read(bytes)));
         let mut found = look();
         for _ in 0..BEGINNINGS {
-            if !matches!(found, Ok(None)) || !self.begins() {
+            if !matches!(found, Ok(None)) {
                 break;
             }
-            std::thread::sleep(BEGINNING);
+            match self.place() {
+                // It has begun between the two looks.
+                Some((start, end)) if start != end => {}
+                Some(_) => break,
+                None if self.has_no_memory() => break,
+                None => std::thread::sleep(BEGINNING),
+            }
             found = look();
         }
         found.map(|found| found.unwrap_or_else(|| read(b"")))
     }
 
-    /// Whether it has a program, as a zombie and a thread of the kernel have not, and no place for its environment block yet.
-    fn begins(&self) -> bool {
-        let no_place = self.with("stat", |line| {
-            let rest = memchr::memrchr(b')', line).and_then(|close| std::str::from_utf8(&line[close + 1..]).ok());
-            // The fields behind the name; the 49th of them is the end of the block (env_end, proc_pid_stat(5)).
-            rest.and_then(|rest| rest.split_ascii_whitespace().nth(48)).is_some_and(|end| end == "0")
-        });
-        no_place == Ok(true) && !self.has_no_memory()
+    /// Where its environment block begins and ends; none as long as it has none.
+    fn place(&self) -> Option<(u64, u64)> {
+        let read = |line: &[u8]| {
+            let rest = memchr::memrchr(b')', line).and_then(|close| std::str::from_utf8(&line[close + 1..]).ok())?;
+            // The fields behind the name; env_start and env_end are the 48th and 49th of them (proc_pid_stat(5)).
+            let mut fields = rest.split_ascii_whitespace().skip(47).map(|field| field.parse::<u64>().ok());
+            Some((fields.next()??, fields.next()??)).filter(|&(_, end)| end != 0)
+        };
+        self.with("stat", read).ok().flatten()
     }
 
     fn dir(&self) -> Fact<&OwnedFd> {

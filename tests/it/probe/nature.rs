@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use super::Room;
 use super::live::Service;
 use super::v1_live::Server;
 use crate::world::guard::{Proc, tied};
-use crate::world::look::{unix_socket_listens, wait_until};
+use crate::world::look::{unix_socket_listens, wait_until, wait_up_to};
 use crate::world::peers;
 
 /// Every file and directory below.
@@ -46,8 +47,10 @@ fn a_live_preview_keeps_what_is_listed_and_no_other_file() {
         let library = path.starts_with(&temporary) && name.starts_with('.') && name.ends_with(".so");
         library || path.is_dir() && (path.starts_with(&shells) || said.contains(&path.display().to_string()))
     };
-    let unlisted: Vec<_> = all(service.home.path()).difference(&before).filter(|path| !listed(path)).cloned().collect();
-    assert_eq!(unlisted, Vec::<PathBuf>::new(), "there since, and not in:\n{said}");
+    let unlisted = || -> Vec<PathBuf> { all(service.home.path()).difference(&before).filter(|path| !listed(path)).cloned().collect() };
+    // A lock of the host's own goes with what it was for.
+    wait_up_to(Duration::from_secs(10), || unlisted().is_empty().then_some(()));
+    assert_eq!(unlisted(), Vec::<PathBuf>::new(), "there since, and not in:\n{said}");
 }
 
 #[test]
