@@ -20,6 +20,7 @@ mod probe;
 mod puppet;
 mod reports;
 mod run;
+mod small_disk;
 mod snapshots;
 mod store;
 mod story;

@@ -4,6 +4,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Room, contract_host, evidence, python, with_outcome};
+use crate::small_disk::SmallDisk;
 use crate::world::look::wait_until;
 
 #[test]
@@ -77,21 +78,15 @@ fn a_prober_that_was_killed_leaves_no_host_and_the_next_one_sweeps() {
 fn a_full_disk_is_said_and_nothing_is_left() {
     need!(python());
     need!(crate::world::accounts::possible());
-    for size in ["size=64k", "size=200k", "size=400k"] {
+    for size in ["64k", "200k", "400k"] {
         let room = Room::new();
-        let small = room.path().join("small");
-        std::fs::create_dir(&small).unwrap();
-        let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(&small).status().unwrap();
-        if !mount.success() {
-            skip!("no tmpfs can be mounted here");
-        }
+        let Some(small) = SmallDisk::mounted(room.path(), size) else { skip!("no tmpfs can be mounted here") };
         let dir = tempfile::tempdir().unwrap();
         let host = contract_host(dir.path(), &[]);
         let mut command = room.command(&["probe", "opencode", "--json", "--timeout", "5", "--spawn", host.to_str().unwrap()]);
-        let ran = crate::run::ran(command.env("TMPDIR", &small));
-        let left = std::fs::read_dir(&small).unwrap().count();
-        assert!(std::process::Command::new("umount").arg(&small).status().unwrap().success());
-        std::fs::remove_dir(&small).unwrap();
+        let ran = crate::run::ran(command.env("TMPDIR", small.path()));
+        let left = small.entries();
+        small.end();
         assert_eq!((ran.code, left), (5, 0), "{size}: {}", ran.stdout);
         assert_eq!(with_outcome(&ran.json(), "refuted"), Vec::<String>::new());
         nothing_runs(dir.path());

@@ -1,35 +1,12 @@
 //! A host whose disk is full does what it can: what it fails at is neither refused nor absent.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use super::{Room, contract_host, evidence, outcomes, python, with_outcome};
+use crate::small_disk::SmallDisk;
 use crate::world::accounts;
 use crate::world::peers;
-
-/// A small disk in a room; gone with the value.
-struct Small(PathBuf);
-
-impl Small {
-    fn mounted(room: &Room, size: &str) -> Option<Small> {
-        let dir = room.path().join("small");
-        std::fs::create_dir(&dir).unwrap();
-        let options = format!("size={size},mode=1777");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&dir).status().unwrap().success();
-        if !mounted {
-            std::fs::remove_dir(&dir).unwrap();
-        }
-        mounted.then_some(Small(dir))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
 
 /// What the real hosts answer by the reference, for the claims that they have an answer to.
 fn answers(letter: char, confirmed: &[u32], other: &str, others: &[u32]) -> BTreeMap<String, String> {
@@ -39,9 +16,9 @@ fn answers(letter: char, confirmed: &[u32], other: &str, others: &[u32]) -> BTre
 
 fn as_known_or_undetermined(host: &str, program: &Path, size: &str, known: &BTreeMap<String, String>) -> Option<usize> {
     let room = Room::new();
-    let small = Small::mounted(&room, size)?;
+    let small = SmallDisk::mounted(room.path(), size)?;
     let mut command = room.command(&["probe", host, "--json", "--timeout", "8", "--spawn", program.to_str().unwrap()]);
-    let ran = crate::run::ran(command.env("TMPDIR", &small.0));
+    let ran = crate::run::ran(command.env("TMPDIR", small.path()));
     let json = ran.json();
     let all = outcomes(&json);
     assert_eq!(all.len(), 14);
@@ -49,7 +26,7 @@ fn as_known_or_undetermined(host: &str, program: &Path, size: &str, known: &BTre
         let fits = outcome == "undetermined" || Some(outcome) == known.get(id);
         assert!(fits, "{host} with {size}: {id} is {outcome}: {}", evidence(&json, id));
     }
-    assert_eq!(std::fs::read_dir(&small.0).unwrap().count(), 0, "{host} with {size} left something");
+    assert_eq!(small.entries(), 0, "{host} with {size} left something");
     Some(all.values().filter(|outcome| *outcome != "undetermined").count())
 }
 

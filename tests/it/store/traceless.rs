@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use super::fixtures::{filled, make, preview};
 use super::state::{COMMANDS, Host, State, assert_clean, command, db, home, read_as};
 use crate::run::ran;
+use crate::small_disk::SmallDisk;
 
 /// Runs every command on a store and sees that nothing beside it changes. `codes`: those that may come.
 fn untouched(what: &str, file: &Path, codes: &[i32]) {
@@ -259,16 +260,10 @@ fn no_room_for_a_copy_is_said_and_nothing_stays() {
     let (_crash, copy) = crashed(&path, &["-shm"]);
     drop(conn);
     let dir = tempfile::tempdir().unwrap();
-    let small = dir.path().join("small");
-    std::fs::create_dir(&small).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&small).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        skip!("a small file system takes root and mount");
-    }
+    let Some(small) = SmallDisk::mounted(dir.path(), "64k") else { skip!("a small file system takes root and mount") };
     let before = State::of(copy.parent().unwrap());
-    let said = ran(command(dir.path(), &copy, &["sessions", "--json"]).env("XDG_CACHE_HOME", &small));
-    let left = std::fs::read_dir(&small).unwrap().count();
-    let _ = Command::new("umount").arg(&small).status();
+    let said = ran(command(dir.path(), &copy, &["sessions", "--json"]).env("XDG_CACHE_HOME", small.path()));
+    let left = small.entries();
     assert_eq!(said.code, 74, "{}", said.stdout);
     assert!(said.json()["error"]["message"].as_str().unwrap().contains("free"), "{}", said.stdout);
     assert_eq!((State::of(copy.parent().unwrap()), left), (before, 0));
