@@ -63,8 +63,10 @@ pub struct Opened {
     /// Time limits of the connection.
     pub clock: Clock,
     path: PathBuf,
-    /// Its host may begin to wait for us: see [`MOMENT`].
+    /// What its host commits, where it is read together with one.
     beside_host: Option<Frames>,
+    /// Its host may begin to wait for us: see [`MOMENT`].
+    hurried: bool,
     /// Held until the connection is gone: closing any file of a database drops the process's locks on it.
     _guard: Option<File>,
     copy: Option<PrivateCopy>,
@@ -175,7 +177,7 @@ impl Opened {
         quiet::not_as_root(seen.uid, || {
             let conn = connect(path, "mode=ro&readonly_shm=1", false)?;
             let opened = Opened::start(conn, ReadAs::Shared, path, seen, Some(guard), None)?;
-            Ok(Opened { beside_host: Some(frames), ..opened })
+            Ok(Opened { beside_host: Some(frames), hurried: true, ..opened })
         })
     }
 
@@ -189,15 +191,16 @@ impl Opened {
         Opened::start(conn, ReadAs::PrivateCopy, path, seen, None, Some(copy))
     }
 
-    /// Opens it for a question that took too long beside a host that writes: from a private copy. That is made while nobody is held up, and made good while
-    /// a transaction of ours keeps the WAL from beginning anew. Where there is no room for one, together with its host after all: an answer is worth more than the size of a WAL.
+    /// Opens it for a question that took too long beside a host that writes: from a private copy. That is made while nobody is held up,
+    /// and made good while a transaction of ours keeps the WAL from beginning anew. Where there is no room for one, together with its
+    /// host after all: an answer is worth more than the size of a WAL.
     ///
     /// # Errors
     /// As [`Opened::open`].
     pub fn open_long(path: &Path, progress: &Progress) -> Result<Opened, Refusal> {
         let draft = PrivateCopy::draft(path, progress);
         let mut opened = Opened::open(path, progress)?;
-        opened.beside_host = None;
+        opened.hurried = false;
         let Some(guard) = opened._guard.as_ref().filter(|_| opened.read_as == ReadAs::Shared) else { return Ok(opened) };
         match draft.and_then(|draft| draft.of_held(guard, path)) {
             Ok(copy) => {
@@ -212,7 +215,7 @@ impl Opened {
 
     /// Whether an answer that did not come in time has to be asked for with [`Opened::open_long`].
     pub fn is_hurried(&self) -> bool {
-        self.beside_host.is_some()
+        self.hurried
     }
 
     /// Opens it so that its base can be judged alone: from a private copy, where its WAL has anything in it.
@@ -247,7 +250,7 @@ impl Opened {
             (ReadAs::Shared, _) => quiet::not_as_root(self.beside.uid, || {
                 let conn = connect(&self.path, "mode=ro&readonly_shm=1", false)?;
                 let opened = Opened::start(conn, ReadAs::Shared, &self.path, self.beside.clone(), None, None)?;
-                Ok(Opened { beside_host: self.beside_host.clone(), ..opened })
+                Ok(Opened { beside_host: self.beside_host.clone(), hurried: self.hurried, ..opened })
             }),
             _ => Opened::immutable(&self.path, self.beside.clone()),
         }
@@ -282,13 +285,13 @@ impl Opened {
         conn.execute_batch("begin")?;
         conn.prepare("select 1 from sqlite_schema limit 1")?.query([])?.next()?;
         armour::close_up(&mut conn)?;
-        Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), beside_host: None, _guard: guard, copy })
+        Ok(Opened { conn, read_as, beside: seen, clock, path: path.to_owned(), beside_host: None, hurried: false, _guard: guard, copy })
     }
 
     /// Lets it take what reading all of the store takes, and no more; beside a host that writes no more than a moment (half a second).
     pub fn whole(&self) {
         self.clock.allow(self.bytes());
-        if let Some(frames) = self.beside_host.clone() {
+        if let Some(frames) = self.beside_host.clone().filter(|_| self.hurried) {
             self.clock.hurry(MOMENT, move || frames.are_few());
         }
     }

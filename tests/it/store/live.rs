@@ -1,11 +1,13 @@
 //! Beside a host that writes, starts, or ends while it is looked at.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::fixtures::{filled, make, preview, session};
-use super::state::{Host, State, db, home};
+use super::state::{Host, State, command, db, home};
+use crate::small_disk::SmallDisk;
 
 /// Writes 1,000 transactions a second until its stdin closes; each one adds the same number to two rows. Says at the end how many
 /// there were, the first error, and how large the WAL ever was.
@@ -110,16 +112,20 @@ fn a_thousand_commits_a_second_and_two_hundred_looks() {
     super::state::assert_clean(home.path());
 }
 
+/// Makes so many events, and then writes as a host does.
+fn with_events(count: &str) -> String {
+    format!(
+        "insert into event with recursive n(i) as (select 1 union all select i + 1 from n where i < {count}) \
+         select 'evt_x' || i, 'ses_x' || (i % 50), i, 1, 'session.step.started.1', hex(zeroblob(20)) from n; pragma wal_checkpoint(truncate); \
+         update session set title = 'live'"
+    )
+}
+
 #[test]
 fn a_long_question_beside_a_host_that_writes_is_put_to_a_copy() {
     let dir = tempfile::tempdir().unwrap();
     let (path, home) = (written(dir.path()), home());
-    let host = need!(Host::open(
-        &path,
-        "insert into event with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000000) \
-         select 'evt_x' || i, 'ses_x' || (i % 50), i, 1, 'session.step.started.1', hex(zeroblob(20)) from n; pragma wal_checkpoint(truncate); \
-         update session set title = 'live'"
-    ));
+    let host = need!(Host::open(&path, &with_events("2000000")));
     let way = |question: &str| db(home.path(), &path, &[question, "--json"]).json()["data"]["read_as"].clone();
     // Nobody waits for us as long as nothing is committed.
     assert_eq!(way("events"), "shared");
@@ -130,6 +136,36 @@ fn a_long_question_beside_a_host_that_writes_is_put_to_a_copy() {
     assert_eq!(writer.stop().3, "", "the host noticed us");
     host.close();
     super::state::assert_clean(home.path());
+}
+
+/// Where there is no room for a copy the question is answered beside the host after all: then the lock on `-shm` that keeps the WAL
+/// where it is has to be there to the end. `/proc/locks` tells.
+#[test]
+fn without_room_for_a_copy_the_moment_is_held_to_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(small) = SmallDisk::mounted(dir.path(), "64k") else { skip!("a small file system takes root and mount") };
+    let (path, home) = (written(dir.path()), home());
+    let host = need!(Host::open(&path, &with_events("1500000")));
+    let writer = need!(Writer::start(&path));
+    let inode = std::fs::metadata(dir.path().join("store.db-shm")).unwrap().ino();
+    let mut asking = command(home.path(), &path, &["events", "--json"]);
+    let mut asked = asking.env("XDG_CACHE_HOME", small.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    let (mut held, mut looked) = (Duration::ZERO, Duration::ZERO);
+    while asked.try_wait().unwrap().is_none() {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        looked = begin.elapsed();
+        if locks.lines().any(|line| line.contains(&format!(" {} ", asked.id())) && line.contains(&format!(":{inode} "))) {
+            held = looked;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let answer: serde_json::Value = serde_json::from_reader(asked.stdout.take().unwrap()).unwrap();
+    assert_eq!((&answer["data"]["read_as"], &answer["data"]["events"]["count"]), (&"shared".into(), &1_500_000.into()));
+    assert!(looked > Duration::from_millis(700), "no long question: {looked:?}");
+    assert!(looked - held < Duration::from_millis(200), "the lock was gone after {held:?} of {looked:?}");
+    assert_eq!(writer.stop().3, "", "the host noticed us");
+    host.close();
 }
 
 #[test]
