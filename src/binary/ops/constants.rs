@@ -1,6 +1,7 @@
 //! What a name means where it is used: the assignment that reaches it, by the blocks that stand between.
 
 use super::expression::{DEPTH, Source, is_word};
+use super::scope::QUOTED;
 
 /// The methods of HTTP.
 pub(super) const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"];
@@ -15,8 +16,6 @@ const FASTER: usize = 8;
 const FUNCTION: usize = 64 << 10;
 /// How long a list of parameters may be.
 const PARAMETERS: usize = 1024;
-/// Longest string in quotes that is stepped over.
-const QUOTED: usize = 512;
 
 impl Source<'_> {
     /// The nearest assignment to `name` that reaches `at` and that `read` understands: before its use first, which is where
@@ -126,13 +125,7 @@ impl Source<'_> {
             match self.text[at] {
                 b'}' => blocks += 1,
                 b'{' => blocks = blocks.saturating_sub(1),
-                quote @ (b'"' | b'\'') => {
-                    let from = start.max(at.saturating_sub(QUOTED));
-                    match memchr::memrchr2(quote, b'\n', &self.text[from..at]) {
-                        Some(found) if self.text[from + found] == quote => at = from + found,
-                        _ => {}
-                    }
-                }
+                b'"' | b'\'' => at = self.string_before(start, at),
                 _ => {}
             }
         }

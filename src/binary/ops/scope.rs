@@ -3,7 +3,7 @@
 use super::expression::{Source, is_word};
 
 /// Longest string in quotes that is stepped over.
-const QUOTED: usize = 512;
+pub(super) const QUOTED: usize = 512;
 /// How long a list of parameters may be.
 const LIST: usize = 4096;
 
@@ -31,17 +31,20 @@ impl Source<'_> {
                 b'(' | b'[' => apart = false,
                 b',' | b';' if depth == 0 => apart = true,
                 b'>' if depth == 0 && !apart && at > 0 && self.text[at - 1] == b'=' && self.lists(name, at - 1) => return true,
-                quote @ (b'"' | b'\'') => {
-                    let from = start.max(at.saturating_sub(QUOTED));
-                    match memchr::memrchr2(quote, b'\n', &self.text[from..at]) {
-                        Some(found) if self.text[from + found] == quote => at = from + found,
-                        _ => {}
-                    }
-                }
+                b'"' | b'\'' => at = self.string_before(start, at),
                 _ => {}
             }
         }
         false
+    }
+
+    /// Where the string opens whose closing quotation mark stands at `at`; `at` itself where none does behind `start`.
+    pub(super) fn string_before(&self, start: usize, at: usize) -> usize {
+        let (quote, from) = (self.text[at], start.max(at.saturating_sub(QUOTED)));
+        match memchr::memrchr2(quote, b'\n', &self.text[from..at]) {
+            Some(found) if self.text[from + found] == quote => from + found,
+            _ => at,
+        }
     }
 
     /// The block that opens at `brace` is a function's with this parameter, or a loop's with this variable.
