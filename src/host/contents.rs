@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deadline;
 use super::fact::{Fact, Raw, Unknown};
-use super::files::{PathFact, file_of, key_of};
+use super::files::{PathFact, file_of, key_of, steps};
 use super::process::View;
 use super::snapshot::Captured;
 use super::{Host, Source};
@@ -73,8 +73,7 @@ impl Host {
 
 /// Whether a directory on the way shows that the next step is not in it, or is not there itself.
 fn is_absent(captured: &Captured, path: &[u8]) -> bool {
-    let steps = path.iter().enumerate().filter(|(at, byte)| *at > 0 && **byte == b'/').map(|(at, _)| at);
-    steps.into_iter().any(|at| {
+    steps(path).any(|at| {
         let name = path[at + 1..].split(|&byte| byte == b'/').next().unwrap_or_default();
         // `.` and `..` are in every directory and in no list.
         let plain = !matches!(name, b"" | b"." | b"..");
@@ -87,12 +86,9 @@ fn is_absent(captured: &Captured, path: &[u8]) -> bool {
 
 /// The path with the first symbolic link in it replaced, of those that the snapshot holds.
 fn other_name(captured: &Captured, path: &[u8]) -> Option<Vec<u8>> {
-    let steps = path.iter().enumerate().filter(|(at, byte)| *at > 0 && **byte == b'/').map(|(at, _)| at);
-    steps.into_iter().find_map(|at| {
-        let link = captured.get::<PathFact>(&file_of("paths", View::OURS), &key_of(&path[..at])).ok()?.link?;
-        let aim = link.as_bytes();
-        let base = if aim.starts_with(b"/") { &b""[..] } else { &path[..=path[..at].iter().rposition(|&byte| byte == b'/')?] };
-        Some([base, aim, &path[at..]].concat())
+    steps(path).find_map(|at| {
+        let fact = captured.get::<PathFact>(&file_of("paths", View::OURS), &key_of(&path[..at])).ok()?;
+        Some([&fact.aim(&path[..at])?, &path[at..]].concat())
     })
 }
 

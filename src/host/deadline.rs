@@ -54,7 +54,7 @@ fn scouted(path: &Path, errand: Errand) -> Fact<()> {
     let asked = path.to_owned();
     // Links on the way are looked up where nothing hangs by nature, and with a deadline all the same.
     let Some(mount) = ask_within(PATIENCE, path, move || Ok(mounts::leads_to_slow(&asked)))? else { return Ok(()) };
-    if is_hung(&mount) {
+    if desk().is_hung(&mount) {
         return Err(Unknown::Deadline);
     }
     if scout::send(PATIENCE, path, errand) == Report::Lost {
@@ -64,8 +64,10 @@ fn scouted(path: &Path, errand: Errand) -> Fact<()> {
     Ok(())
 }
 
-fn is_hung(path: &Path) -> bool {
-    desk().hung.iter().any(|mount| path.starts_with(mount))
+impl Desk {
+    fn is_hung(&self, path: &Path) -> bool {
+        self.hung.iter().any(|mount| path.starts_with(mount))
+    }
 }
 
 /// The root below which a path is looked up, where that is another process's (`/proc/<pid>/root`), and the path there.
@@ -79,6 +81,11 @@ pub(super) fn split(path: &Path) -> (Option<PathBuf>, PathBuf) {
         Some((root, inside)) => (Some(root), inside),
         None => (None, path.to_owned()),
     }
+}
+
+/// What [`split`] took apart.
+pub(super) fn joined(root: Option<&Path>, path: &Path) -> PathBuf {
+    root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
 }
 
 fn ask_within<T: Send + 'static>(patience: Duration, path: &Path, question: impl FnOnce() -> Fact<T> + Send + 'static) -> Fact<T> {
@@ -96,7 +103,7 @@ fn ask_within<T: Send + 'static>(patience: Duration, path: &Path, question: impl
         })
     };
     let desk = desk();
-    if desk.hung.iter().any(|mount| path.starts_with(mount)) {
+    if desk.is_hung(path) {
         return Err(Unknown::Deadline);
     }
     let mut asked_by = give(desk, job())?;
@@ -157,21 +164,14 @@ fn hire(first: Job) -> Fact<Sender<Job>> {
 
 /// The mount point that `path` lies below, as the kernel's table has it; its directory where the table cannot be read.
 fn mount_point(path: &Path) -> PathBuf {
-    let parent = path.parent().unwrap_or(path);
+    let (root, inside) = split(path);
     // `/proc` itself never hangs. What is asked through it lies elsewhere: below another root, or where a program is.
-    if let Ok(below) = path.strip_prefix("/proc") {
-        let mut parts = below.components();
-        let (Some(pid), Some(link)) = (parts.next(), parts.next()) else { return path.to_owned() };
-        if link.as_os_str() != "root" {
-            return path.to_owned();
-        }
-        let process = Path::new("/proc").join(pid);
-        let inside = Path::new("/").join(parts.as_path());
-        let mount = mounted(&process.join("mountinfo"), &inside);
-        let hung = mount.or_else(|| inside.parent().map(Path::to_owned)).unwrap_or(inside);
-        return process.join("root").join(hung.strip_prefix("/").unwrap_or(&hung));
+    if root.is_none() && path.starts_with("/proc") {
+        return path.to_owned();
     }
-    mounted(Path::new("/proc/self/mountinfo"), path).unwrap_or_else(|| parent.to_owned())
+    let mount = mounted(&mounts::table(root.as_deref()), &inside);
+    let hung = mount.or_else(|| inside.parent().map(Path::to_owned)).unwrap_or(inside);
+    joined(root.as_deref(), &hung)
 }
 
 /// Where the file system is mounted that holds `path`; none for the root's.

@@ -92,6 +92,20 @@ pub struct Document<T> {
 /// The largest file that is read as text: registration files and unit files have a few hundred bytes.
 const SMALL: usize = 1 << 20;
 
+/// Where the directories on the way to an absolute path end.
+pub fn steps(path: &[u8]) -> impl Iterator<Item = usize> {
+    path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at)
+}
+
+impl PathFact {
+    /// Where `path`, of which this is said, leads as a symbolic link; none where it is none.
+    pub fn aim(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let link = self.link.as_ref()?.as_bytes();
+        let dir = if link.starts_with(b"/") { 0 } else { path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1) };
+        Some([&path[..dir], link].concat())
+    }
+}
+
 impl Host {
     /// What stands at an absolute path, as `view` sees it.
     pub fn path(&self, view: View, path: &[u8]) -> Fact<PathFact> {
@@ -290,11 +304,7 @@ impl Place {
     }
 
     pub(super) fn shown(&self) -> PathBuf {
-        let path = Path::new(std::ffi::OsStr::from_bytes(&self.path));
-        match &self.root {
-            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
-            None => path.to_owned(),
-        }
+        deadline::joined(self.root.as_deref(), Path::new(std::ffi::OsStr::from_bytes(&self.path)))
     }
 
     pub(super) fn open(&self, flags: OFlags) -> Fact<OwnedFd> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use super::deadline::split;
+use super::deadline::{joined, split};
 
 /// File systems that ask another machine or a process, and wait: `nfs4`, `fuse.sshfs` and `fuseblk` by their beginnings.
 const SLOW: [&str; 15] =
@@ -15,11 +15,16 @@ const LINKS: u8 = 40;
 
 /// Mount points in `mountinfo`, as they are: the kernel writes blanks and backslashes as octal numbers.
 pub(super) fn points(table: &str) -> impl Iterator<Item = PathBuf> {
-    table.lines().filter_map(|line| point(line.split(' ').nth(4)?))
+    table.lines().filter_map(|line| line.split(' ').nth(4).map(point))
 }
 
-fn point(text: &str) -> Option<PathBuf> {
-    Some(PathBuf::from(text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")))
+fn point(text: &str) -> PathBuf {
+    PathBuf::from(text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\"))
+}
+
+/// The table of the view in which a path below this root is looked up.
+pub(super) fn table(root: Option<&Path>) -> PathBuf {
+    root.and_then(Path::parent).unwrap_or(Path::new("/proc/self")).join("mountinfo")
 }
 
 /// Mount points of slow file systems. What holds the root holds the program itself: it is waited for like any other.
@@ -27,7 +32,7 @@ fn slow_points(table: &str) -> Vec<PathBuf> {
     let row = |line: &str| {
         let (front, behind) = line.split_once(" - ")?;
         let kind = behind.split(' ').next()?;
-        SLOW.iter().any(|slow| kind.starts_with(slow)).then(|| point(front.split(' ').nth(4)?)).flatten()
+        SLOW.iter().any(|slow| kind.starts_with(slow)).then(|| front.split(' ').nth(4).map(point)).flatten()
     };
     table.lines().filter_map(row).filter(|mount| mount != Path::new("/")).collect()
 }
@@ -39,8 +44,7 @@ pub(super) fn slow(path: &Path) -> Arc<Vec<PathBuf>> {
     let (root, _) = split(path);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let read = || {
-        let process = root.as_deref().and_then(Path::parent).unwrap_or(Path::new("/proc/self"));
-        let table = std::fs::read(process.join("mountinfo")).unwrap_or_default();
+        let table = std::fs::read(table(root.as_deref())).unwrap_or_default();
         Arc::new(slow_points(&String::from_utf8_lossy(&table)))
     };
     Arc::clone(known.entry(root.clone()).or_insert_with(read))
@@ -50,7 +54,7 @@ pub(super) fn slow(path: &Path) -> Arc<Vec<PathBuf>> {
 pub(super) fn leads_to_slow(path: &Path) -> Option<PathBuf> {
     let slow = slow(path);
     let (root, inside) = split(path);
-    let real = |place: &Path| root.as_ref().map_or_else(|| place.to_owned(), |root| root.join(place.strip_prefix("/").unwrap_or(place)));
+    let real = |place: &Path| joined(root.as_deref(), place);
     let mut ahead: Vec<PathBuf> = vec![inside];
     let (mut at, mut links) = (PathBuf::from("/"), 0);
     while let Some(rest) = ahead.pop() {

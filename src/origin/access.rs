@@ -1,7 +1,7 @@
 //! Whether a process may use what a path leads to: by its own account, groups and capabilities, in its own view. That the one
 //! who asks could open it says nothing of the process.
 
-use crate::host::files::PathFact;
+use crate::host::files::{PathFact, steps};
 use crate::host::{Fact, Host, Stat};
 
 use super::Carrier;
@@ -102,19 +102,16 @@ pub fn kept_out(carrier: &Carrier<'_>, path: &[u8], bit: u32) -> Fact<Option<Bar
 }
 
 fn barrier(carrier: &Carrier<'_>, path: &[u8], (bit, links): (u32, u8), bars: &dyn Fn(&PathFact, u32) -> bool) -> Fact<Option<Barrier>> {
-    let slashes = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    for end in slashes.chain([path.len()]) {
+    for end in steps(path).chain([path.len()]) {
         let Ok(fact) = carrier.host.path(carrier.view, &path[..end]) else {
             carrier.host.lost_path(carrier.view, &path[..end])?;
             continue;
         };
         let bit = if end == path.len() { bit } else { SEARCH };
-        if let Some(link) = fact.link.as_ref().filter(|_| links > 0) {
-            let beside = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-            let aim = if link.as_bytes().starts_with(b"/") { link.0.clone() } else { [&path[..beside], link.as_bytes()].concat() };
-            if let Some(found) = barrier(carrier, &aim, (bit, links - 1), bars)? {
-                return Ok(Some(found));
-            }
+        if let Some(aim) = fact.aim(&path[..end]).filter(|_| links > 0)
+            && let Some(found) = barrier(carrier, &aim, (bit, links - 1), bars)?
+        {
+            return Ok(Some(found));
         }
         if bars(&fact, bit) {
             return Ok(Some((path[..end].to_vec(), fact)));

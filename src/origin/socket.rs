@@ -122,19 +122,17 @@ fn judge(carrier: &Carrier<'_>, path: &[u8], target: &[u8], fact: &PathFact, hin
 /// A listener that may be the one of this file, which the table names as it was when it was bound: by a relative name with the same end, or
 /// by one in the same directory that is there no more, as after a rename.
 fn by_another_name(carrier: &Carrier<'_>, paths: &[&[u8]]) -> Option<Unix> {
-    let parts = |path: &[u8]| {
-        let cut = path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        (path[..cut].to_vec(), path[cut..].to_vec())
-    };
+    fn dir(path: &[u8]) -> &[u8] {
+        &path[..path.len() - base(path).len()]
+    }
     let net = carrier.host.net(carrier.view);
     let rows = net.unix.as_ref().ok()?;
     let may_be = |row: &&Unix| {
         let bound = row.path.as_bytes();
-        let (dir, name) = parts(bound);
         let fits = |path: &&[u8]| match bound.first() {
             None | Some(b'@') => false,
-            Some(b'/') => parts(path).0 == dir && carrier.host.path(carrier.view, bound).is_err_and(|unknown| unknown.is_absence()),
-            Some(_) => parts(path).1 == name,
+            Some(b'/') => dir(path) == dir(bound) && carrier.host.path(carrier.view, bound).is_err_and(|unknown| unknown.is_absence()),
+            Some(_) => base(path) == base(bound),
         };
         row.listen && paths.iter().any(fits)
     };
@@ -210,16 +208,11 @@ fn base(path: &[u8]) -> &[u8] {
 /// Follows symbolic links at the end of a path.
 fn follow(carrier: &Carrier<'_>, path: &[u8], fact: &PathFact) -> Vec<u8> {
     let mut path = path.to_vec();
-    let mut link = fact.link.clone();
+    let mut aim = fact.aim(&path);
     for _ in 0..LINKS {
-        let Some(aim) = link else { break };
-        path = if aim.as_bytes().starts_with(b"/") {
-            aim.0
-        } else {
-            let dir = path.len() - base(&path).len();
-            [&path[..dir], aim.as_bytes()].concat()
-        };
-        link = carrier.host.path(carrier.view, &path).ok().and_then(|fact| fact.link);
+        let Some(next) = aim else { break };
+        path = next;
+        aim = carrier.host.path(carrier.view, &path).ok().and_then(|fact| fact.aim(&path));
     }
     path
 }
