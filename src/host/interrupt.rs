@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::child;
+use super::process::status_bits;
 
 /// Signals within this time of the first are one with it.
 const ONE: Duration = Duration::from_secs(2);
@@ -69,8 +70,7 @@ pub fn watch() -> std::io::Result<Watch> {
 /// The signals that are ignored, one a bit.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    status_bits(&status, "SigIgn").unwrap_or(0)
 }
 
 fn listen(mut signals: Signals) {

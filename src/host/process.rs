@@ -196,10 +196,20 @@ thread_local! {
 const BEGINNINGS: u32 = 20;
 const BEGINNING: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// The effective group and the supplementary ones in `/proc/<pid>/status`.
+/// What a line of `/proc/<pid>/status` says.
+pub(super) fn status_line<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// A set that such a line has, one of it a bit.
+pub(super) fn status_bits(status: &str, name: &str) -> Option<u64> {
+    u64::from_str_radix(status_line(status, name)?, 16).ok()
+}
+
+/// The effective group and the supplementary ones.
 fn parse_groups(status: &[u8]) -> Option<Vec<u32>> {
     let text = String::from_utf8_lossy(status);
-    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let line = |name: &str| status_line(&text, name);
     let own = line("Gid")?.split_ascii_whitespace().nth(1)?;
     let mut groups = vec![own.parse().ok()?];
     groups.extend(line("Groups")?.split_ascii_whitespace().filter_map(|group| group.parse::<u32>().ok()));
@@ -279,11 +289,7 @@ impl<'h> Proc<'h> {
 
     /// Its effective capabilities, as a set of bits. `status` tells them to every account.
     pub fn capabilities(&self) -> Fact<u64> {
-        let parse = |status: &[u8]| {
-            let text = String::from_utf8_lossy(status);
-            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-            u64::from_str_radix(line.trim(), 16).ok()
-        };
+        let parse = |status: &[u8]| status_bits(&String::from_utf8_lossy(status), "CapEff");
         let read = || self.with("status", parse)?.ok_or_else(|| Unknown::Malformed("status".to_owned()));
         self.host.fact(&self.file, "capabilities", read)
     }

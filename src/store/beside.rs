@@ -142,15 +142,21 @@ pub(super) fn open(path: &Path) -> std::io::Result<File> {
 
 fn first(file: &File, length: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
+    let filled = fill(file, &mut bytes, 0)?;
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Reads from there on until the piece is full or the file ends; how much came.
+pub(super) fn fill(file: &File, piece: &mut [u8], at: u64) -> std::io::Result<usize> {
     let mut filled = 0;
-    while filled < length {
-        match file.read_at(&mut bytes[filled..], filled as u64)? {
+    while filled < piece.len() {
+        match file.read_at(&mut piece[filled..], at + filled as u64)? {
             0 => break,
             read => filled += read,
         }
     }
-    bytes.truncate(filled);
-    Ok(bytes)
+    Ok(filled)
 }
 
 /// The header of a database file.

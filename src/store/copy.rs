@@ -257,22 +257,12 @@ fn make_good(source: &File, to: &Path) -> Result<(), Refusal> {
     let failed = |error: std::io::Error| Refusal::Copy(error.to_string());
     let target = std::fs::OpenOptions::new().read(true).write(true).open(to).map_err(failed)?;
     let (mut ours, mut theirs, mut at) = (vec![0; 1 << 20], vec![0; 1 << 20], 0);
-    let read = |file: &File, piece: &mut [u8], at: u64| -> std::io::Result<usize> {
-        let mut filled = 0;
-        while filled < piece.len() {
-            match file.read_at(&mut piece[filled..], at + filled as u64)? {
-                0 => break,
-                more => filled += more,
-            }
-        }
-        Ok(filled)
-    };
     loop {
         if interrupt::came().is_some() {
             return Err(Refusal::Interrupted);
         }
-        let there = read(source, &mut theirs, at)?;
-        let here = read(&target, &mut ours, at).map_err(failed)?;
+        let there = beside::fill(source, &mut theirs, at)?;
+        let here = beside::fill(&target, &mut ours, at).map_err(failed)?;
         if ours[..here] != theirs[..there] {
             target.write_all_at(&theirs[..there], at).map_err(failed)?;
         }
