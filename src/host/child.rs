@@ -114,6 +114,19 @@ impl Child {
         String::from_utf8_lossy(&self.printed.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
+    /// The last line that it printed, that is not empty and fits; empty where there is none. For one that has ended: what it said last
+    /// may still be on its way.
+    pub fn last_line(&self, fits: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + Duration::from_millis(200);
+        loop {
+            let line = self.printed().lines().rfind(|line| !line.trim().is_empty() && fits(line)).unwrap_or_default().trim().to_owned();
+            if !line.is_empty() || Instant::now() > end {
+                return line;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// How it ended, if it did.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
@@ -175,21 +188,6 @@ pub fn sweep() {
         }
         if !any {
             return;
-        }
-    }
-}
-
-impl Child {
-    /// The last line that it printed, that is not empty and fits; empty where there is none. For one that has ended: what it said last
-    /// may still be on its way.
-    pub fn last_line(&self, fits: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + Duration::from_millis(200);
-        loop {
-            let line = self.printed().lines().rfind(|line| !line.trim().is_empty() && fits(line)).unwrap_or_default().trim().to_owned();
-            if !line.is_empty() || Instant::now() > end {
-                return line;
-            }
-            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
