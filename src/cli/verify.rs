@@ -9,7 +9,6 @@ use super::probe::{cleanup, plan, word};
 use super::{Global, NarrowArgs, Start};
 use crate::diagnose::subject::Narrow;
 use crate::diagnose::verify::{self, Agent, Data, Live, Query};
-use crate::host::interrupt;
 use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 use crate::verdict::Outcome;
 
@@ -84,9 +83,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
             Err(problem) => start.problem("verify", &problem),
         };
     }
-    let watch = match interrupt::watch() {
+    let watch = match super::probe::watched() {
         Ok(watch) => watch,
-        Err(error) => return start.problem("verify", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
+        Err(problem) => return start.problem("verify", &problem),
     };
     let progress = Progress::new(format!("verify {}", agent.id()), Some(14), global.quiet);
     match verify::verify(&start.host, &start.redactor, &query, &live, &progress) {

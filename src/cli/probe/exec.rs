@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::start::user_file;
 use super::super::{Global, Start};
 use crate::diagnose::probing;
-use crate::host::{files, interrupt};
+use crate::host::files;
 use crate::probe::exec::{self, recipe};
 use crate::report::{Exit, Page, Problem, Progress, Report, Style, Text};
 
@@ -90,9 +90,9 @@ pub fn run(args: Args, global: &Global) -> Exit {
             super::page(report, start.verbose)
         });
     }
-    let watch = match interrupt::watch() {
+    let watch = match super::watched() {
         Ok(watch) => watch,
-        Err(error) => return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
+        Err(problem) => return start.problem("probe", &problem),
     };
     let progress = Progress::new(format!("probe {}", recipe.id), args.repeat.map(u64::from), global.quiet);
     let data = exec::probe(&recipe, args.repeat, Duration::from_secs(args.timeout), &start.redactor, &progress);

@@ -6,10 +6,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::super::{Global, Start};
-use crate::diagnose::probing::{self, Required};
-use crate::host::interrupt;
+use crate::diagnose::probing::Required;
 use crate::probe::opencode::{self, Options, Target};
-use crate::report::{Exit, Problem, Progress};
+use crate::report::Exit;
 
 /// Claims O1 to O14: what OpenCode does with environments
 ///
@@ -71,24 +70,10 @@ pub fn run(args: Args, global: &Global) -> Exit {
         (None, live) => Target::Live(live.flatten()),
     };
     let required: Vec<Required> = args.require.into_iter().map(Required::from).collect();
-    if args.dry_run {
-        return match opencode::plan(&target) {
-            Ok(data) => start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose)),
-            Err(problem) => start.problem("probe", &problem),
-        };
-    }
-    let watch = match interrupt::watch() {
-        Ok(watch) => watch,
-        Err(error) => return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
-    };
+    let plan = args.dry_run.then(|| opencode::plan(&target));
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), allow_remote: args.allow_remote, password_file: args.password_file };
-    let progress = Progress::new("probe opencode", Some(14), global.quiet);
-    match opencode::probe(&start.host, &options, &start.redactor, &progress) {
-        Ok(data) => {
-            drop((progress, watch));
-            start.answer(probing::report("probe", data, &required), |report| super::page(report, start.verbose))
-        }
-        Err(problem) => start.problem("probe", &problem),
-    }
+    super::tell(&start, "probe opencode", global, &required, plan, |progress| {
+        opencode::probe(&start.host, &options, &start.redactor, progress)
+    })
 }

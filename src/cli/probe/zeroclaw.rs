@@ -4,10 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::{Global, Start};
-use crate::diagnose::probing;
-use crate::host::interrupt;
 use crate::probe::zeroclaw::{self, Options, Target};
-use crate::report::{Exit, Problem, Progress};
+use crate::report::Exit;
 
 /// Claims Z1 to Z14: what ZeroClaw does with environments
 ///
@@ -50,24 +48,8 @@ pub fn run(args: Args, global: &Global) -> Exit {
         (Some(program), _) => Target::Spawn(program),
         (None, live) => Target::Live(live.flatten()),
     };
-    if args.dry_run {
-        return match zeroclaw::plan(&target, args.default_policy) {
-            Ok(data) => start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose)),
-            Err(problem) => start.problem("probe", &problem),
-        };
-    }
-    let watch = match interrupt::watch() {
-        Ok(watch) => watch,
-        Err(error) => return start.problem("probe", &Problem::new(Exit::Io, format!("Ctrl-C cannot be watched for: {error}"))),
-    };
+    let plan = args.dry_run.then(|| zeroclaw::plan(&target, args.default_policy));
     let options =
         Options { target, patience: Duration::from_secs(args.timeout), default_policy: args.default_policy, declared: args.declare };
-    let progress = Progress::new("probe zeroclaw", Some(14), global.quiet);
-    match zeroclaw::probe(&start.host, &options, &start.redactor, &progress) {
-        Ok(data) => {
-            drop((progress, watch));
-            start.answer(probing::report("probe", data, &[]), |report| super::page(report, start.verbose))
-        }
-        Err(problem) => start.problem("probe", &problem),
-    }
+    super::tell(&start, "probe zeroclaw", global, &[], plan, |progress| zeroclaw::probe(&start.host, &options, &start.redactor, progress))
 }
