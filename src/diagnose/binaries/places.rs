@@ -56,6 +56,9 @@ pub fn database_of(identified: &Identified, one_for_all: bool) -> Option<String>
     })
 }
 
+/// Directories below a home in which programs are put.
+const BELOW_HOME: [&[u8]; 3] = [b".opencode/bin", b".cargo/bin", b".local/bin"];
+
 /// Where programs of this account may be, each with how it is found there.
 pub(super) fn candidates(host: &Host, account: &Account<'_>) -> Vec<(Vec<u8>, &'static str)> {
     const NAMES: [&[u8]; 4] = [b"opencode", b"opencode2", b"zeroclaw", b"zerocode"];
@@ -68,7 +71,7 @@ pub(super) fn candidates(host: &Host, account: &Account<'_>) -> Vec<(Vec<u8>, &'
         found.extend(NAMES.iter().map(|name| (join(dir, name), "path")));
     }
     if let Some(home) = account.home() {
-        for below in [&b".opencode/bin"[..], b".cargo/bin", b".local/bin"] {
+        for below in BELOW_HOME {
             found.extend(NAMES.iter().map(|name| (join(&join(home, below), name), "home")));
         }
     }
@@ -102,7 +105,7 @@ fn renamed(host: &Host, account: &Account<'_>, dirs: &[&[u8]]) -> Vec<(Vec<u8>, 
     /// As many in all are looked into.
     const MOST: usize = 64;
     let view = account.view;
-    let home = account.home().map(|home| [&b".opencode/bin"[..], b".cargo/bin", b".local/bin"].map(|below| [home, b"/", below].concat()));
+    let home = account.home().map(|home| BELOW_HOME.map(|below| [home, b"/", below].concat()));
     let places = dirs.iter().map(|dir| (dir.to_vec(), "path")).chain(home.into_iter().flatten().map(|dir| (dir, "home")));
     let large = places.flat_map(|(dir, how)| {
         let names = host.programs(view, &dir).map(|names| names.to_vec()).unwrap_or_default();

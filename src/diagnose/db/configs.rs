@@ -22,7 +22,8 @@ const DIRECTORIES: usize = 5_000;
 pub fn of(host: &Host, store: &Store, progress: &Progress) -> Configured {
     let mut found = Found::default();
     found.environ(&stores::own_environ(host), "this command");
-    if let Some(uid) = owner(host, store) {
+    let owner = owner(host, store);
+    if let Some(uid) = owner {
         found.owner(host, store, uid);
     }
     let (holders, unseen) = match (&store.kept, store.real()) {
@@ -39,7 +40,7 @@ pub fn of(host: &Host, store: &Store, progress: &Progress) -> Configured {
             Err(reason) => found.unknown.push(format!("the environment of pid {}, which holds the store: {reason}", holder.pid)),
         }
     }
-    let foreign = owner(host, store).is_some_and(|uid| uid != host.machine().uid);
+    let foreign = owner.is_some_and(|uid| uid != host.machine().uid);
     if unseen && foreign && holders.is_empty() {
         found.unknown.push("who holds the store, and with which configuration, is hidden from this account".to_owned());
     }
