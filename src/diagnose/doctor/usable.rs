@@ -2,7 +2,7 @@
 //! root's login and root's agent are of no use to another account.
 
 use crate::host::{Host, PathFact};
-use crate::origin::access::{Allowed, User};
+use crate::origin::access::{self, Allowed, User};
 use crate::origin::{Carrier, bus, wayland, xauthority};
 use crate::verdict::registry::Topic;
 
@@ -51,15 +51,15 @@ pub fn barred(terminal: &Subject, carrier: &Carrier<'_>, daemon: &Subject, topic
     let host = carrier.host;
     // Every directory on the way has to let the user through.
     for (at, _) in path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
-        if let Some(why) = refused(host, carrier, &path[..at], user, |fact| may(fact, user, 0o1)) {
+        if let Some(why) = refused(host, carrier, &path[..at], user, |fact| may(fact, user, access::SEARCH)) {
             return Some(why);
         }
     }
     refused(host, carrier, &path, user, |fact| match wanted {
-        Wanted::Read => may(fact, user, 0o4),
-        Wanted::Connect => may(fact, user, 0o2),
-        Wanted::ConnectAsOwner => fact.uid == user.uid && may(fact, user, 0o2),
-        Wanted::ConnectAsOwnerOrRoot => (user.uid == 0 || fact.uid == user.uid) && may(fact, user, 0o2),
+        Wanted::Read => may(fact, user, access::READ),
+        Wanted::Connect => may(fact, user, access::CONNECT),
+        Wanted::ConnectAsOwner => fact.uid == user.uid && may(fact, user, access::CONNECT),
+        Wanted::ConnectAsOwnerOrRoot => (user.uid == 0 || fact.uid == user.uid) && may(fact, user, access::CONNECT),
         Wanted::Own => fact.uid == user.uid,
     })
 }
